@@ -1,0 +1,1 @@
+"""Independent plain-Python oracle: rules, uniform worlds and reference opponents (standard library only)."""
