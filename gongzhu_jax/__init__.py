@@ -6,7 +6,7 @@
 13
 """
 
-from gongzhu_jax import cards
+from gongzhu_jax import cards, players, records, render, worlds
 from gongzhu_jax.game import State, deal, from_hands, is_over, legal_cards, margin, play, scores, step
 from gongzhu_jax.rules import Rules, score
 from gongzhu_jax.view import View, view, view_from
@@ -24,9 +24,13 @@ __all__ = [
     "legal_cards",
     "margin",
     "play",
+    "players",
+    "records",
+    "render",
     "score",
     "scores",
     "step",
     "view",
     "view_from",
+    "worlds",
 ]

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 NUM_PLIES = 52
 
-_inline_jit = functools.partial(jax.jit, inline=True)
+inline_jit = functools.partial(jax.jit, inline=True)
 
 
 @jax.tree_util.register_dataclass
@@ -70,7 +70,7 @@ def deal(key: jax.Array, rules: Rules = PAPER) -> State:
     return _deal(key, rules)
 
 
-@functools.partial(_inline_jit, static_argnames="rules")
+@functools.partial(inline_jit, static_argnames="rules")
 def _deal(key: jax.Array, rules: Rules) -> State:
     key_cards, key_leader = jax.random.split(key)
     hands = cards.to_masks(random_hands(key_cards))
@@ -116,12 +116,12 @@ def from_hands(hands: Any, leader: Any, rules: Rules = PAPER) -> State:
     hands = hands if isinstance(hands, jax.Array) else np.asarray(hands)
     if hands.shape != (4, 52) or hands.dtype != np.bool_:
         raise ValueError(f"hands must be bool[4, 52] (seat by card), not {hands.dtype}{list(hands.shape)}")
-    if _is_concrete(hands, leader):
+    if is_concrete(hands, leader):
         _check_hands(np.asarray(hands), leader, rules)
     return _from_hands(hands, jnp.asarray(leader, jnp.int8), rules)
 
 
-@functools.partial(_inline_jit, static_argnames="rules")
+@functools.partial(inline_jit, static_argnames="rules")
 def _from_hands(hands: jax.Array, leader: jax.Array, rules: Rules) -> State:
     fair = jnp.all(jnp.sum(hands, axis=0) == 1) & jnp.all(jnp.sum(hands, axis=1) == 13)
     fair &= (leader >= 0) & (leader < 4)
@@ -199,7 +199,7 @@ def legal_cards(game: State | View) -> jax.Array:
     return _legal_cards(game)
 
 
-@_inline_jit
+@inline_jit
 def _legal_cards(game: State | View) -> jax.Array:
     return cards.to_bools(legal_masks(game))
 
@@ -238,14 +238,14 @@ def step(state: State, card: Any) -> State:
         if len(ids) != 1:
             raise ValueError(f"step plays one card, not {card!r}")
         card = ids[0]
-    if _is_concrete(state, card):
+    if is_concrete(state, card):
         problem = why_illegal(state, int(card))
         if problem:
             raise ValueError(problem)
     return _step(state, jnp.asarray(card, jnp.int32))
 
 
-@_inline_jit
+@inline_jit
 def _step(state: State, card: jax.Array) -> State:
     trick_number, position = state.ply >> 2, state.ply & 3
     first = leader(state)
@@ -341,7 +341,7 @@ def scores(game: State | View) -> jax.Array:
     return _scores(game)
 
 
-@_inline_jit
+@inline_jit
 def _scores(game: State | View) -> jax.Array:
     return rules.scores(captured(game), game.rules)
 
@@ -373,5 +373,6 @@ def state_bytes(state: State) -> int:
     return sum(x.dtype.itemsize * int(np.prod(x.shape)) for x in jax.tree.leaves(jax.eval_shape(lambda: state)))
 
 
-def _is_concrete(*values: Any) -> bool:
+def is_concrete(*values: Any) -> bool:
+    """Whether no array in ``values`` is being traced, so that its content can be checked."""
     return not any(isinstance(x, jax.core.Tracer) for x in jax.tree.leaves(values))

@@ -36,12 +36,17 @@ class Figure(NamedTuple):
 
 
 def write(
-    name: str, figures: Mapping[str, Figure], folder: str | Path = "results", command: str | None = None
+    name: str,
+    figures: Mapping[str, Figure],
+    folder: str | Path = "results",
+    command: str | None = None,
+    partial: bool = False,
 ) -> Path:
     """Write ``folder/NAME.json``, replacing an older measurement as a whole.
 
     Args:
       command: default: the running process's own command line.
+      partial: the measurement was cut short; adds ``"partial": true``.
 
     Raises:
       ValueError: a figure is not a finite number.
@@ -60,11 +65,13 @@ def write(
             key: {"value": f.value, "stderr": f.stderr, "unit": f.unit, "n": f.n} for key, f in figures.items()
         },
     }
+    if partial:
+        content["partial"] = True
     path = Path(folder) / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".json.partial")
-    partial.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    partial.replace(path)
+    unfinished = path.with_suffix(".json.unfinished")
+    unfinished.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    unfinished.replace(path)
     return path
 
 

@@ -59,12 +59,12 @@ def view(state: game.State, seat: Any) -> View:
     Raises:
       ValueError: no such seat (outside of a trace).
     """
-    if game._is_concrete(seat) and (np.shape(seat) != () or int(seat) not in range(4)):
+    if game.is_concrete(seat) and (np.shape(seat) != () or int(seat) not in range(4)):
         raise ValueError(f"seat {seat} is not a seat: seats are 0..3")
     return _view(state, jnp.asarray(seat, jnp.int8))
 
 
-@game._inline_jit
+@game.inline_jit
 def _view(state: game.State, seat: jax.Array) -> View:
     hands = _from_seat(state.hands, seat)
     return View(
@@ -134,7 +134,6 @@ def view_from(
     rounds = _check_tricks([*tricks, table])
     plays, void = _check_plays(seat, held, rounds)
     _check_size(seat, held, rounds)
-    _check_feasible(seat, held, rounds, void)
 
     taken = np.zeros((4, 52), bool)
     for (_, trick), (winner, _) in itertools.pairwise(rounds):
@@ -143,7 +142,7 @@ def view_from(
     gone[plays] = True
     leaders = [(first - seat) % 4 for first, _ in rounds]
     from_me = np.roll(np.arange(4), -seat)
-    return View(
+    typed = View(
         seat=jnp.int8(seat),
         hand=cards.to_masks(jnp.array(held)),
         unseen=cards.to_masks(jnp.array(~gone)),
@@ -154,6 +153,10 @@ def view_from(
         ply=jnp.int8(len(plays)),
         rules=rules,
     )
+    problem = why_impossible(typed)
+    if problem:
+        raise ValueError(problem)
+    return typed
 
 
 Round = tuple[int, list[int]]  # (leader, cards in playing order)
@@ -216,30 +219,34 @@ def _suit(card: int) -> str:
     return cards.SUITS[card // 13]
 
 
-def _needs(rounds: list[Round]) -> list[int]:
-    """Cards left in each hand by absolute seat."""
-    first, trick = rounds[-1]
-    return [14 - len(rounds) - ((seat - first) % 4 < len(trick)) for seat in range(4)]
-
-
 def _check_size(seat: int, held: np.ndarray, rounds: list[Round]) -> None:
-    if held.sum() != _needs(rounds)[seat]:
+    first, trick = rounds[-1]
+    size = 14 - len(rounds) - ((seat - first) % 4 < len(trick))
+    if held.sum() != size:
         raise ValueError(
-            f"seat {seat} must hold {_needs(rounds)[seat]} cards after these tricks, not {held.sum()}:"
+            f"seat {seat} must hold {size} cards after these tricks, not {held.sum()}:"
             f" {cards.names(np.flatnonzero(held))}"
         )
 
 
-def _check_feasible(seat: int, held: np.ndarray, rounds: list[Round], void: np.ndarray) -> None:
-    """Some hidden hands must fit: any group of hidden seats finds enough cards (Hall's theorem)."""
-    played = [card for _, trick in rounds for card in trick]
-    unseen = [card for card in range(52) if not held[card] and card not in played]
-    need = _needs(rounds)
-    hidden = [other for other in range(4) if other != seat]
-    groups = [group for size in (1, 2, 3) for group in itertools.combinations(hidden, size)]
+def why_impossible(view: View) -> str | None:
+    """Why no hidden hands fit a View, naming the seat, its need and the cards it can hold; None if some fit.
+
+    By Hall's theorem hands exist exactly if every group of hidden seats finds enough cards.
+
+    Args:
+      view: one View outside of a trace.
+    """
+    unseen = np.flatnonzero(cards.to_bools(view.unseen))
+    sizes, void = np.asarray(hand_sizes(view)), np.asarray(view.void)
+    groups = [group for size in (1, 2, 3) for group in itertools.combinations((1, 2, 3), size)]
     for group in groups:
-        possible = [card for card in unseen if any(not void[other, card // 13] for other in group)]
-        wanted = sum(need[other] for other in group)
-        if wanted > len(possible):
-            who = f"seat {group[0]} needs" if len(group) == 1 else f"seats {', '.join(map(str, group))} together need"
-            raise ValueError(f"{who} {wanted} cards and only {cards.names(possible) or 'none'} are possible")
+        possible = [card for card in unseen if any(not void[seat, card // 13] for seat in group)]
+        need = sum(int(sizes[seat]) for seat in group)
+        if need > len(possible):
+            seats = [(int(view.seat) + seat) % 4 for seat in group]
+            who = f"seat {seats[0]} needs" if len(seats) == 1 else f"seats {', '.join(map(str, seats))} together need"
+            return f"{who} {need} cards and only {cards.names(possible) or 'none'} are possible"
+    if sizes[1:].sum() != len(unseen):
+        return f"the other seats hold {sizes[1:].sum()} cards, but {len(unseen)} are unseen"
+    return None

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import lcm
 
 from .gongzhu import DOUBLER, PIG, POINTS, SHEEP, cards, legal_cards, parse, rank, suit, winning_position
 from .worlds import sample_worlds
@@ -69,9 +70,7 @@ def mr_if(seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int], 
     """Mr. If's card, drawn from `if_distribution`."""
     chances = if_distribution(seat, hand, tricks, table)
     # Integer weights over a common denominator, so that the draw is exact.
-    whole = 1
-    for p in chances.values():
-        whole = whole * p.denominator
+    whole = lcm(*(p.denominator for p in chances.values()))
     pick = rng.randrange(whole)
     for card, p in chances.items():
         pick -= int(p * whole)
@@ -233,8 +232,17 @@ def greed_world_values(
     return {c: sign * play_out(state, [*table[1:], c], world, state.gone) for c in legal(hand, table)}
 
 
+def lead_bonus(own: int, others: int, n_worlds: int) -> Fraction:
+    """trunc(30 N (a - n)) / N with n = own and a = others / 3 (opponents.md, leading one of the first three tricks).
+
+    In exact arithmetic 30 N (a - n) is an integer and trunc does nothing. The recorded values show that the
+    authors computed (30 (a - n)) N in binary64, which for some (own, others) falls 1 short, towards zero.
+    """
+    return Fraction(int(30 * (others / 3 - own) * n_worlds), n_worlds)
+
+
 def greed_offsets(
-    seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int]
+    seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int], n_worlds: int = N_WORLDS
 ) -> dict[int, Fraction]:
     """The part of each card's value that is the same in every world: relief and the bonus for leads."""
     state = greed_state(seat, tricks, table)
@@ -245,8 +253,7 @@ def greed_offsets(
         for c in offsets:
             own = sum(suit(other) == suit(c) for other in hand)
             others = 13 - sum(suit(other) == suit(c) for other in played) - own
-            # 30 N (a - n) with a = others / 3 is the integer 10 N (others - 3 n): trunc does nothing to it.
-            offsets[c] += 10 * (others - 3 * own)
+            offsets[c] += lead_bonus(own, others, n_worlds)
     return offsets
 
 
@@ -254,16 +261,13 @@ def greed_values(
     seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int], worlds: Iterable[World] = ()
 ) -> dict[int, float]:
     """Value of each legal card as the mean over `worlds` (seat -> cards); fourth to play needs none."""
-    offsets = greed_offsets(seat, hand, tricks, table)
-    if len(table) == 4:
-        worlds = [{}]  # nobody is left to reply
-    totals = dict.fromkeys(offsets, 0)
-    number = 0
-    for world in worlds:
-        number += 1
+    drawn: list[World] = [{}] if len(table) == 4 else list(worlds)  # fourth: nobody is left to reply
+    totals = dict.fromkeys(legal(hand, table), 0)
+    for world in drawn:
         for c, t in greed_world_values(seat, hand, tricks, table, world).items():
             totals[c] += t
-    return {c: float(Fraction(totals[c], number) + offsets[c]) for c in offsets}
+    offsets = greed_offsets(seat, hand, tricks, table, len(drawn))
+    return {c: float(Fraction(totals[c], len(drawn)) + offsets[c]) for c in totals}
 
 
 def hidden(

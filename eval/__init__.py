@@ -1,0 +1,1 @@
+"""Evaluation: duplicate matches, tournaments and analyses of players."""
