@@ -119,8 +119,8 @@ def test_bad_pbn_is_named(tmp_path: Path, text: str, message: str) -> None:
 def test_pbn_files_tell_much_else(tmp_path: Path) -> None:
     path = tmp_path / "a.pbn"
     path.write_text(
-        f'% PBN 2.1\n[Event "x"]\n[Board "12"]\n[Dealer "N"]\n[Deal "{BRIDGE}"]\n[Auction "N"]\n1C Pass\tPass\n'
-        f'\n[Deal "{BRIDGE}"]\n'
+        f'% PBN 2.1\n[Event "x"]\n[Board "12"]\n[Dealer "N"]\n[Deal "{BRIDGE}"]\n'
+        f'[Auction "N"]\n1C Pass\tPass\n\n[Deal "{BRIDGE}"]\n'
     )
     assert [(deal.label, deal.leader) for deal in deals.read_deals(path)] == [("12", None), ("9", None)]
 

@@ -173,7 +173,8 @@ def _at(position: int, num_worlds: int, keys: jax.Array, views: View) -> jax.Arr
     num_cards = jnp.max(jnp.sum(own >= 0, axis=0, dtype=jnp.int32))
     by_slot = jax.lax.fori_loop(0, num_cards, root_card, jnp.zeros(own.shape, jnp.int32))
     by_card = jnp.sum(jnp.where(own[:, :, None] == jnp.arange(52), by_slot[:, :, None], 0), axis=0, dtype=jnp.int32)
-    return by_card + num_worlds * jax.vmap(functools.partial(_offsets, position))(views, situation)
+    by_card += num_worlds * jax.vmap(_root_relief)(views, situation)
+    return by_card + jax.vmap(functools.partial(_lead_bonus, num_worlds))(views) if position == 0 else by_card
 
 
 def _situation(position: int, view: View) -> Situation:
@@ -299,15 +300,21 @@ def _reply(
     return (best & 4095) - 2048
 
 
-def _offsets(position: int, view: View, situation: Situation) -> jax.Array:
-    """What a card's value has in every world: relief, and for early leads a bonus for short suits: ``int32[52]``."""
+def _root_relief(view: View, situation: Situation) -> jax.Array:
+    """Relief of every card for the player who decides, who knows its own special cards: ``int32[52]``."""
     hand = cards.to_bools(view.hand)
     gone = [g | hand[card] for g, card in zip(situation.gone, SPECIALS, strict=True)]
-    offsets = _relief(jnp.arange(52), situation, gone)
-    if position == 0:
-        own = jax.lax.population_count(view.hand).astype(jnp.int32)
-        played = jnp.sum(jax.lax.population_count(view.taken).astype(jnp.int32), axis=0)
-        # 30 (a − n), a = (13 − played − n) / 3, is an integer
-        bonus = 10 * (13 - played - 4 * own)
-        offsets += jnp.where(view.ply < 12, jnp.repeat(bonus, 13), 0)
-    return offsets
+    return _relief(jnp.arange(52), situation, gone)
+
+
+def _lead_bonus(num_worlds: int, view: View) -> jax.Array:
+    """What leading a suit that others hold more of adds in the first three tricks, over all worlds: ``int32[52]``.
+
+    trunc(30 N (a − n)), n cards of one's own, a = those of the others / 3. It is a whole number, but the
+    authors' program computes it in binary64, where some cases fall one short; so does this table.
+    """
+    table = [[int(30 * (others / 3 - own) * num_worlds) for others in range(14)] for own in range(14)]
+    own = jax.lax.population_count(view.hand).astype(jnp.int32)
+    played = jnp.sum(jax.lax.population_count(view.taken).astype(jnp.int32), axis=0)
+    bonus = jnp.array(table, jnp.int32)[own, 13 - played - own]
+    return jnp.where(view.ply < 12, jnp.repeat(bonus, 13), 0)
