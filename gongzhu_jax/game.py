@@ -117,7 +117,7 @@ def from_hands(hands: Any, leader: Any, rules: Rules = PAPER) -> State:
     if hands.shape != (4, 52) or hands.dtype != np.bool_:
         raise ValueError(f"hands must be bool[4, 52] (seat by card), not {hands.dtype}{list(hands.shape)}")
     if is_concrete(hands, leader):
-        _check_hands(np.asarray(hands), leader, rules)
+        check_hands(np.asarray(hands), leader, rules)
     return _from_hands(hands, jnp.asarray(leader, jnp.int8), rules)
 
 
@@ -131,7 +131,7 @@ def _from_hands(hands: jax.Array, leader: jax.Array, rules: Rules) -> State:
     return dataclasses.replace(state, illegal=~fair)
 
 
-def _check_hands(hands: np.ndarray, leader: Any, rules: Rules) -> None:
+def check_hands(hands: np.ndarray, leader: Any, rules: Rules) -> None:
     held = hands.sum(axis=0)
     if held.max() > 1:
         twice = np.flatnonzero(held > 1)

@@ -58,7 +58,7 @@ class Record:
         for seat, hand in enumerate(self.deal):
             _check_cards(f"deal: seat {seat}", hand)
         try:
-            game._check_hands(self.hands, self.leader, self.rules)
+            game.check_hands(self.hands, self.leader, self.rules)
         except ValueError as error:
             missing = cards.names(np.flatnonzero(~self.hands.any(axis=0)))
             raise ValueError(f"deal: {error}" + (f"; in no hand: {missing}" if missing else "")) from None

@@ -27,7 +27,9 @@ def legal(hand: Iterable[int], table: Sequence[int]) -> list[int]:
     return legal_cards(hand, suit(table[1]) if len(table) > 1 else None)
 
 
-def mr_random(seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int], rng: random.Random) -> int:
+def mr_random(
+    seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int], rng: random.Random
+) -> int:
     """opponents.md, Mr. Random: uniform over the legal cards."""
     return rng.choice(legal(hand, table))
 
@@ -42,7 +44,7 @@ DISCARDS = cards("SQ HA SA SK HK C10 CA HQ HJ CK CQ CJ H10 H9 H8 H7 H6 H5")
 def if_distribution(
     seat: int, hand: Sequence[int], tricks: Tricks, table: Sequence[int]
 ) -> dict[int, Fraction]:
-    """Probability with which Mr. If plays each card, cards of probability 0 left out (opponents.md, Mr. If)."""
+    """Probability of each card Mr. If may play (opponents.md, Mr. If)."""
     hand = sorted(hand)
     on_table = list(table[1:])
     if not on_table:
@@ -97,7 +99,7 @@ def _if_lead(hand: Sequence[int]) -> dict[int, Fraction]:
     good = [c for c in hand if c not in AVOID_LEADING]
     n = len(hand)
     all_five_fail = Fraction(n - len(good), n) ** 5
-    chances = {c: all_five_fail / n for c in hand}
+    chances = dict.fromkeys(hand, all_five_fail / n)
     for c in good:
         chances[c] += (1 - all_five_fail) / len(good)
     return chances
@@ -233,7 +235,7 @@ def greed_world_values(
 
 
 def lead_bonus(own: int, others: int, n_worlds: int) -> Fraction:
-    """trunc(30 N (a - n)) / N with n = own and a = others / 3 (opponents.md, leading one of the first three tricks).
+    """trunc(30 N (a - n)) / N with n = own, a = others / 3 (opponents.md, root decision, first three tricks).
 
     In exact arithmetic 30 N (a - n) is an integer and trunc does nothing. The recorded values show that the
     authors computed (30 (a - n)) N in binary64, which for some (own, others) falls 1 short, towards zero.

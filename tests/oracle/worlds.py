@@ -46,13 +46,17 @@ def count_worlds(unseen: Sequence[int], needs: Sequence[int], voids: Sequence[Ab
 def sample_world(
     rng: random.Random, unseen: Sequence[int], needs: Sequence[int], voids: Sequence[AbstractSet[int]]
 ) -> World:
-    """One world, exactly uniform: a table of suit counts by its weight, then the cards. ValueError if none."""
+    """One world, exactly uniform: a table of suit counts by its weight, then the cards."""
     _check(unseen, needs, voids)
     return _Tables(unseen, needs, voids).draw(rng)
 
 
 def sample_worlds(
-    rng: random.Random, number: int, unseen: Sequence[int], needs: Sequence[int], voids: Sequence[AbstractSet[int]]
+    rng: random.Random,
+    number: int,
+    unseen: Sequence[int],
+    needs: Sequence[int],
+    voids: Sequence[AbstractSet[int]],
 ) -> list[World]:
     """`number` independent draws of `sample_world`, sharing the counting."""
     _check(unseen, needs, voids)
@@ -104,6 +108,14 @@ class _Tables:
             return 1 if not any(left) else 0
         return sum(number for _, number in self.rows(s, left))
 
+    def _row_at(self, pick: int, s: int, left: tuple[int, ...]) -> tuple[int, ...]:
+        """The row in which the world number `pick` falls, worlds being numbered row after row."""
+        for row, number in self.rows(s, left):
+            if pick < number:
+                return row
+            pick -= number
+        raise AssertionError("pick is not below the count")
+
     def draw(self, rng: random.Random) -> World:
         if self.count(0, self.needs) == 0:
             raise ValueError("no world is consistent with these voids")
@@ -112,10 +124,7 @@ class _Tables:
         for s, suit_cards in enumerate(self.by_suit):
             # randrange on big integers is exact, so every world has the same probability to the last bit.
             pick = rng.randrange(self.count(s, left))
-            for row, number in self.rows(s, left):
-                if pick < number:
-                    break
-                pick -= number
+            row = self._row_at(pick, s, left)
             shuffled = rng.sample(suit_cards, len(suit_cards))
             for hand, n in zip(hands, row, strict=True):
                 hand.update(shuffled[:n])
