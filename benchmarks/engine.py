@@ -1,10 +1,13 @@
-"""Random legal play to the end of the deal: ``python -m benchmarks.engine``.
+"""Random legal play: ``python -m benchmarks.engine``.
 
-One compiled program plays a batch of deals, 52 plies each. Beside it, in the same process and round by round:
-the plain-Python oracle of the tests on one core, and three environments of pgx stepped the same number of
-times. Stepping means what each library's ``step`` does: pgx also writes an observation. All draw their legal
-action with the same function from one random word a step. pgx's bridge bidding needs a table of double-dummy
-results, of which pgx carries a sample; a game of it that ends is stepped on, which costs the same.
+One compiled program deals and plays a batch of deals, 52 plies each. Beside it, in the same process and round by
+round: the plain-Python oracle of the tests on one core, and three environments of pgx, stepped as often with
+random legal actions. pgx's games end at different times (random bridge bidding after 11 steps on average), so
+they run in pgx's own ``auto_reset``, where every step is one of a live game and new games are started on the
+way, as new deals are here. pgx's ``step`` also writes an observation. The figures ``…_no_reset`` leave starting
+out on both sides: deals are made before the clock starts, and pgx steps on games that have ended, which costs
+the same. Actions are drawn by the same rule from one random word a step. pgx's bridge bidding needs a table of
+double-dummy results, of which pgx carries a sample.
 """
 
 from __future__ import annotations
@@ -50,8 +53,10 @@ class Engine:
     """Folder of engine.json."""
 
 
-def random_play(batch: int) -> Callable[[gz.State, jax.Array], gz.State]:
-    """A compiled function that plays a batch of dealt States to the end."""
+def random_play(
+    batch: int,
+) -> tuple[Callable[[jax.Array], gz.State], Callable[[gz.State, jax.Array], gz.State]]:
+    """Compiled functions that deal a batch of States, and that play one to the end."""
 
     def ply(states: gz.State, key: jax.Array) -> tuple[gz.State, None]:
         words = jax.random.bits(key, (batch,), jnp.uint32)
@@ -62,11 +67,14 @@ def random_play(batch: int) -> Callable[[gz.State, jax.Array], gz.State]:
 
         return jax.vmap(one)(states, words), None
 
-    return jax.jit(lambda states, key: jax.lax.scan(ply, states, jax.random.split(key, PLIES))[0])
+    deal = jax.jit(lambda key: jax.vmap(gz.deal)(jax.random.split(key, batch)))
+    play = jax.jit(lambda states, key: jax.lax.scan(ply, states, jax.random.split(key, PLIES))[0])
+    return deal, play
 
 
-def pgx_play(env: Any, batch: int) -> tuple[Any, Callable[[Any, jax.Array], Any]]:
+def pgx_play(env: Any, batch: int, reset: bool) -> tuple[Any, Callable[[Any, jax.Array], Any]]:
     """Started games of a pgx environment, and a compiled function that steps them as often."""
+    from pgx.experimental import auto_reset
 
     def pick(mask: jax.Array, word: jax.Array) -> jax.Array:
         number = cards.below(word, jnp.sum(mask, dtype=jnp.int32))
@@ -75,7 +83,10 @@ def pgx_play(env: Any, batch: int) -> tuple[Any, Callable[[Any, jax.Array], Any]
     def step(states: Any, key: jax.Array) -> tuple[Any, None]:
         words = jax.random.bits(key, (batch,), jnp.uint32)
         actions = jax.vmap(pick)(states.legal_action_mask, words)
-        return jax.vmap(env.step)(states, actions), None
+        if not reset:
+            return jax.vmap(env.step)(states, actions), None
+        keys = jax.random.split(key, batch)
+        return jax.vmap(auto_reset(env.step, env.init))(states, actions, keys), None
 
     started = jax.jit(jax.vmap(env.init))(jax.random.split(jax.random.key(0), batch))
     return started, jax.jit(lambda s, key: jax.lax.scan(step, s, jax.random.split(key, PLIES))[0])
@@ -117,63 +128,78 @@ def run(args: Engine, console: Console) -> None:
         calls[name], plies[name] = call, count
 
     for batch in args.batches:
-        states = jax.jit(jax.vmap(gz.deal))(jax.random.split(key, batch))
-        add(f"gongzhu {batch}", functools.partial(random_play(batch), states, key), batch * PLIES)
+        deal, play = random_play(batch)
+        states = deal(key)
+        add(f"gongzhu {batch}", functools.partial(deal_and_play, deal, play, key), batch * PLIES)
+        add(f"gongzhu_no_reset {batch}", functools.partial(play, states, key), batch * PLIES)
     for name in PGX_GAMES:
         env = pgx_env(name)
         for batch in args.pgx_batches:
-            started, play = pgx_play(env, batch)
-            add(f"pgx {name} {batch}", functools.partial(play, started, key), batch * PLIES)
-    deal_many = jax.jit(jax.vmap(gz.deal))
-    deal_keys = jax.random.split(key, max(args.batches))
-    add("dealing", lambda: deal_many(deal_keys), len(deal_keys))
+            for suffix, reset in (("", True), ("_no_reset", False)):
+                started, play = pgx_play(env, batch, reset)
+                add(f"pgx_{name}{suffix} {batch}", functools.partial(play, started, key), batch * PLIES)
     block = jnp.zeros(1 << 26, jnp.uint32)  # 256 MiB, far beyond any cache
-    copy = jax.jit(lambda x: x + 1)
+    sweeps = 8  # read and write the block again and again, so that fresh pages do not count
+    copy = jax.jit(lambda x: jax.lax.fori_loop(0, sweeps, lambda _, y: y + 1, x))
     add("memory", lambda: copy(block), 1)
     rng = random.Random(0)
     add("oracle", lambda: oracle_play(40, rng), 40 * PLIES)
 
     seconds = timing.in_turn(calls, args.rounds)
-    median = {name: statistics.median(values) for name, values in seconds.items()}
-    rate = {name: plies[name] / median[name] for name in calls}
-    best = max((n for n in calls if n.startswith("gongzhu")), key=lambda n: rate[n])
-    best_pgx = {g: max((n for n in calls if n.startswith(f"pgx {g} ")), key=lambda n: rate[n]) for g in PGX_GAMES}
-    bandwidth = 2 * block.nbytes / median["memory"]
-    size = game.state_bytes(gz.deal(key))
+    rate = {name: plies[name] / statistics.median(values) for name, values in seconds.items()}
+    bandwidth = 2 * sweeps * block.nbytes / statistics.median(seconds["memory"])
+    size = game.state_bytes(states)  # of the largest batch
+    size //= args.batches[-1]
     cores = (os.cpu_count() or 1) if jax.devices()[0].platform == "cpu" else 1
 
+    def best(what: str) -> str:
+        return max((name for name in calls if name.split()[0] == what), key=lambda name: rate[name])
+
+    def ratio(ours: str, theirs: str, per: int = 1) -> Figure:
+        factor = plies[ours] / plies[theirs] / per
+        found = [factor * b / a for a, b in zip(seconds[ours], seconds[theirs], strict=True)]
+        return Figure(statistics.median(found), "ratio", len(found), timing.stderr(found))
+
+    whole, steps = best("gongzhu"), best("gongzhu_no_reset")
     table = Table("what", "batch", "plies or steps / s", "first call, s", title=results.device())
     for name in calls:
-        what, _, number = name.rpartition(" ")
-        if what:
+        what, _, number = name.partition(" ")
+        if number:
             table.add_row(what, number, f"{rate[name]:,.0f}", f"{compile_seconds[name]:.2f}")
-    table.add_row("oracle (plain Python, one core)", "1", f"{rate['oracle']:,.0f}", "–")
+    table.add_row("oracle, plain Python, one core", "1", f"{rate['oracle']:,.0f}", "–")
     console.print(table)
-    console.print(f"dealing: {rate['dealing']:,.0f} deals/s; State: {size} bytes; memory: {bandwidth / 1e9:.1f} GB/s")
 
-    def ratio(other: str, scale: float = 1.0) -> Figure:
-        pairs = [
-            scale * plies[best] / a / (plies[other] / b) for a, b in zip(seconds[best], seconds[other], strict=True)
-        ]
-        return Figure(statistics.median(pairs), "ratio", len(pairs), timing.stderr(pairs))
-
-    rates = [plies[best] / s for s in seconds[best]]
     figures = {
-        "plies_per_s": Figure(rate[best], "plies/s", args.rounds, timing.stderr(rates)),
-        "best_batch": Figure(int(best.split()[1]), "games", 1),
-        "deals_per_s": Figure(rate["dealing"], "deals/s", args.rounds),
-        **{f"ratio_pgx_{g}": ratio(best_pgx[g]) for g in PGX_GAMES},
-        **{f"steps_per_s_pgx_{g}": Figure(rate[best_pgx[g]], "steps/s", args.rounds) for g in PGX_GAMES},
-        "ratio_oracle": ratio("oracle", scale=1 / cores),
-        "oracle_plies_per_s": Figure(rate["oracle"], "plies/s", args.rounds),
+        "plies_per_s": rate_figure(whole, plies, seconds),
+        "plies_per_s_no_reset": rate_figure(steps, plies, seconds),
+        "best_batch": Figure(int(whole.split()[1]), "games", 1),
+    }
+    for name in PGX_GAMES:
+        figures[f"steps_per_s_pgx_{name}"] = rate_figure(best(f"pgx_{name}"), plies, seconds)
+        figures[f"ratio_pgx_{name}"] = ratio(whole, best(f"pgx_{name}"))
+        figures[f"ratio_pgx_{name}_no_reset"] = ratio(steps, best(f"pgx_{name}_no_reset"))
+    figures |= {
+        "oracle_plies_per_s": rate_figure("oracle", plies, seconds),
+        "ratio_oracle": ratio(whole, "oracle", per=cores),
         "memory_bytes_per_s": Figure(bandwidth, "bytes/s", args.rounds),
-        "bandwidth_share": Figure(rate[best] * 2 * size / bandwidth, "ratio", args.rounds),
-        "compile_s": Figure(compile_seconds[best], "s", 1),
+        "bandwidth_share": Figure(rate[steps] * 2 * size / bandwidth, "ratio", args.rounds),
+        "compile_s": Figure(compile_seconds[whole], "s", 1),
         "state_bytes": Figure(size, "bytes", 1),
     }
-    for key_, figure in figures.items():
-        console.print(f"{key_}: {figure.value:.4g} {figure.unit}")
+    for name, figure in figures.items():
+        console.print(f"{name}: {figure.value:.4g} {figure.unit}")
     console.print(f"figures: {results.write('engine', figures, folder=args.out)}")
+
+
+def deal_and_play(deal: Callable[..., gz.State], play: Callable[..., gz.State], key: jax.Array) -> gz.State:
+    """New deals, played to the end."""
+    return play(deal(key), key)
+
+
+def rate_figure(name: str, plies: dict[str, int], seconds: dict[str, list[float]]) -> Figure:
+    """Plies or steps per second: the median round and the spread of rounds."""
+    rates = [plies[name] / s for s in seconds[name]]
+    return Figure(statistics.median(rates), "plies/s", len(rates), timing.stderr(rates))
 
 
 def main() -> int:

@@ -7,6 +7,7 @@ relative in a View, so nobody can tell the difference, and a (deal, seat, ply) k
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Iterator
@@ -18,16 +19,17 @@ import jax.numpy as jnp
 import numpy as np
 
 import gongzhu_jax as gz
-from gongzhu_jax import cards, deals as deal_files, game
+from gongzhu_jax import cards, game
+from gongzhu_jax import deals as deal_files
 from gongzhu_jax.game import NUM_PLIES, State
 from gongzhu_jax.players import Player
 from gongzhu_jax.rules import PAPER, Rules
 
-DEFAULT_BATCH = 512  # pairs in one compiled call
-CHUNK = 256  # games for which a player is called at a time
+DEFAULT_BATCH = 256  # pairs in one compiled call
 
 
-class Deals(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Deals:
     """Some deals.
 
     ids: ``int32[N]``, numbers from which random keys are derived.
@@ -39,7 +41,7 @@ class Deals(NamedTuple):
     hands: np.ndarray
     leaders: np.ndarray
 
-    def __len__(self) -> int:  # type: ignore[override]  # deals, not fields
+    def __len__(self) -> int:
         return self.ids.shape[0]
 
     def slice(self, start: int, stop: int) -> Deals:
@@ -94,7 +96,7 @@ class IllegalCardError(ValueError):
     """A player returned a card that may not be played."""
 
 
-def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAPER, chunk: int = CHUNK) -> Tables:
+def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAPER) -> Tables:
     """Play deals at both tables.
 
     Args:
@@ -104,7 +106,7 @@ def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAP
       IllegalCardError: naming player, deal, table, ply and card.
     """
     key = jax.random.fold_in(jax.random.key(seed), 0x6C75636B)  # apart from the keys that deal
-    ends, played, margins = _play_pairs(key, deals.ids, deals.hands, deals.leaders, a, b, rules, chunk)
+    ends, played, margins = _play_pairs(key, deals.ids, deals.hands, deals.leaders, a, b, rules)
     ends, played, margins = jax.device_get((ends, played, margins))
     if ends.illegal.any():
         _raise_illegal(a, b, deals, ends, played)
@@ -120,7 +122,7 @@ def _raise_illegal(a: Player, b: Player, deals: Deals, ends: State, played: np.n
     raise IllegalCardError(f"player {name!r}, deal {deals.ids[deal]}, table {table + 1}: {problem}")
 
 
-@functools.partial(jax.jit, static_argnames=("a", "b", "rules", "chunk"))
+@functools.partial(jax.jit, static_argnames=("a", "b", "rules"))
 def _play_pairs(
     key: jax.Array,
     ids: jax.Array,
@@ -129,21 +131,19 @@ def _play_pairs(
     a: Player,
     b: Player,
     rules: Rules,
-    chunk: int,
 ) -> tuple[State, jax.Array, jax.Array]:
     num = ids.shape[0]
     start = jax.vmap(lambda h, leader: game.from_hands(h, leader, rules))(hands, leaders)
     states = jax.tree.map(lambda x: jnp.concatenate([x, x]), start)
     a_team = jnp.repeat(jnp.arange(2, dtype=jnp.int8), num)
     deal_keys = jax.vmap(jax.random.fold_in, (None, 0))(key, jnp.concatenate([ids, ids]))
-    chunk = min(chunk, 2 * num)
 
     def ply(states: State, _: None) -> tuple[State, jax.Array]:
         seats = jax.vmap(game.mover)(states)
         luck = 4 * states.ply.astype(jnp.int32) + seats
         keys = jax.vmap(jax.random.fold_in)(deal_keys, luck)
         plays_a = seats % 2 == a_team
-        played = _choose(a, b, plays_a, keys, states, seats, chunk)
+        played = _choose(a, b, plays_a, keys, states, seats)
         return jax.vmap(game.step)(states, played), played
 
     ends, played = jax.lax.scan(ply, states, None, length=NUM_PLIES)
@@ -153,9 +153,9 @@ def _play_pairs(
 
 
 def _choose(
-    a: Player, b: Player, plays_a: jax.Array, keys: jax.Array, states: State, seats: jax.Array, chunk: int
+    a: Player, b: Player, plays_a: jax.Array, keys: jax.Array, states: State, seats: jax.Array
 ) -> jax.Array:
-    """Every mover's card, ``int8[G]``; each player is run on the games where it moves, in chunks.
+    """Every mover's card, ``int8[G]``; each player is run on the games where it moves, in its chunks.
 
     A chunk at the end may run over into the other player's games; those cards are then overwritten.
     """
@@ -163,10 +163,14 @@ def _choose(
         return a(keys, jax.vmap(gz.view)(states, seats))
     num = seats.shape[0]
     order = jnp.argsort(~plays_a, stable=True)  # A's games first
-    order = jnp.concatenate([order, jnp.full(chunk, num)])  # past the end: dropped when cards are set
+    order = jnp.concatenate(
+        [order, jnp.full(max(a.chunk, b.chunk), num)]
+    )  # past the end: dropped when cards are set
     num_a = jnp.sum(plays_a, dtype=jnp.int32)
 
     def run(player: Player, first: jax.Array, count: jax.Array, played: jax.Array) -> jax.Array:
+        chunk = min(player.chunk, num)
+
         def one_chunk(i: jax.Array, played: jax.Array) -> jax.Array:
             rows = jax.lax.dynamic_slice(order, (first + i * chunk,), (chunk,))
             mine = jax.tree.map(lambda x: x[jnp.minimum(rows, num - 1)], (keys, states, seats))

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import dataclasses
+import itertools
 import math
+import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import jax
 import numpy as np
@@ -18,10 +22,22 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from eval import cli
-from eval.duplicate import DEFAULT_BATCH, Deals, Summary, Tables, batches, file_deals, play_pairs, random_deals, summarize
-from gongzhu_jax import players, records, results
+from eval.duplicate import (
+    DEFAULT_BATCH,
+    Deals,
+    Summary,
+    Tables,
+    batches,
+    file_deals,
+    play_pairs,
+    random_deals,
+    summarize,
+)
+from gongzhu_jax import records, results
 from gongzhu_jax.players import Player
 from gongzhu_jax.results import Figure
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,7 +101,9 @@ def run(match: Match, console: Console) -> int:
     if summary.pairs:
         console.print(table(a.name, b.name, summary, seconds, partial=interrupted))
         if match.json:
-            path = results.write(match.json.stem, figures(summary, seconds), match.json.parent, partial=interrupted)
+            path = results.write(
+                match.json.stem, figures(summary, seconds), match.json.parent, partial=interrupted
+            )
             console.print(f"figures: {path}")
     if writer:
         console.print(f"games: {match.records}")
@@ -119,10 +137,13 @@ def play_match(
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"{a.name} v {b.name}", total=len(deals), rate="compiling", margin="")
         started = None
+
+        def play(part: Deals) -> tuple[Deals, Tables]:
+            tables = play_pairs(a, b, _padded(part, batch), seed)
+            return part, jax.tree.map(lambda x: x[: len(part)], tables)
+
         try:
-            for part in batches(deals, batch):
-                tables = play_pairs(a, b, _padded(part, batch), seed)
-                tables = jax.tree.map(lambda x, n=len(part): x[:n], tables)
+            for part, tables in _in_threads(play, batches(deals, batch)):
                 on_batch(part, tables)
                 margins.append(tables.margins)
                 done = summarize(np.concatenate(margins))
@@ -132,6 +153,25 @@ def play_match(
         except KeyboardInterrupt:
             return np.concatenate(margins), True
     return np.concatenate(margins), False
+
+
+def _in_threads(play: Callable[[Deals], T], parts: Iterable[Deals]) -> Iterator[T]:
+    """``map`` in order, on a CPU with as many threads as cores: much of a player runs on one core only.
+
+    The first part runs alone, so that what it compiles serves the others.
+    """
+    parts = iter(parts)
+    yield from map(play, itertools.islice(parts, 1))
+    workers = (os.cpu_count() or 1) if jax.devices()[0].platform == "cpu" else 1
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        waiting = collections.deque(pool.submit(play, part) for part in itertools.islice(parts, workers))
+        try:
+            while waiting:
+                done = waiting.popleft().result()
+                waiting.extend(pool.submit(play, part) for part in itertools.islice(parts, 1))
+                yield done
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _rate(pairs: int, started: float) -> float:

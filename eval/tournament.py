@@ -83,7 +83,9 @@ def run(args: Tournament, console: Console) -> int:
     """Play what is missing, then report; returns the exit status."""
     names = args.players
     if len(names) < 2 or len(set(names)) != len(names):
-        raise cli.UsageError(f"a tournament needs two or more different players, not {' '.join(names) or 'none'}")
+        raise cli.UsageError(
+            f"a tournament needs two or more different players, not {' '.join(names) or 'none'}"
+        )
     made = {name: cli.make_player(name) for name in names}
     cli.check_range("--batch", args.batch, 1)
     cli.check_range("--seed", args.seed, 0, 2**31 - 1)
@@ -91,7 +93,9 @@ def run(args: Tournament, console: Console) -> int:
     if args.deals is not None:
         cli.check_range("--deals", args.deals, 1)
     deals = (
-        file_deals(args.deal_file, args.deals) if args.deal_file else random_deals(args.seed, args.deals or 1024)
+        file_deals(args.deal_file, args.deals)
+        if args.deal_file
+        else random_deals(args.seed, args.deals or 1024)
     )
     prepare_folder(args, deals)
 
@@ -126,9 +130,8 @@ def prepare_folder(args: Tournament, deals: Deals) -> None:
         before = json.loads(path.read_text())
         for key, value in settings.items():
             if before.get(key) != value:
-                raise cli.UsageError(
-                    f"--out {args.out}: its games were played with {key} {before.get(key)}, not {value}; name another folder"
-                )
+                was = f"its games were played with {key} {before.get(key)}, not {value}"
+                raise cli.UsageError(f"--out {args.out}: {was}; name another folder")
         return
     if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
         raise cli.UsageError(f"--out {args.out}: it exists and holds no tournament; name another folder")
@@ -154,7 +157,9 @@ def save(folder: Path, a: str, b: str, margins: np.ndarray, seconds: float) -> N
     path = _pairing_file(folder, a, b)
     path.parent.mkdir(exist_ok=True)
     unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps({"a": a, "b": b, "seconds": seconds, "margins": margins.tolist()}) + "\n")
+    unfinished.write_text(
+        json.dumps({"a": a, "b": b, "seconds": seconds, "margins": margins.tolist()}) + "\n"
+    )
     unfinished.replace(path)
 
 
@@ -191,7 +196,9 @@ def report(args: Tournament, margins: dict[tuple[str, str], np.ndarray], console
     console.print(table)
     for form in ("sum", "product") if size > 2 else ():
         low, high = (figures[f"epsilon_{form}_{end}"].value for end in ("low", "high"))
-        console.print(f"intransitivity ε ({form}): {figures[f'epsilon_{form}'].value:.4f}, 95 % {low:.4f} … {high:.4f}")
+        console.print(
+            f"intransitivity ε ({form}): {figures[f'epsilon_{form}'].value:.4f}, 95 % {low:.4f} … {high:.4f}"
+        )
     console.print(f"written: {args.out}/tournament.json, tournament.md, heatmap.png")
 
 
@@ -232,12 +239,17 @@ def markdown(
     ]
     for i, name in enumerate(names):
         lines.append(
-            f"| **{name}** | " + " | ".join(cell(payoff[i, j], error[i, j], i == j) for j in range(len(names))) + " |"
+            f"| **{name}** | "
+            + " | ".join(cell(payoff[i, j], error[i, j], i == j) for j in range(len(names)))
+            + " |"
         )
     for form in ("sum", "product"):
         if f"epsilon_{form}" in figures:
             low, high = figures[f"epsilon_{form}_low"].value, figures[f"epsilon_{form}_high"].value
-            lines += ["", f"ε ({form}) = {figures[f'epsilon_{form}'].value:.4f}, 95 % interval {low:.4f} … {high:.4f}"]
+            lines += [
+                "",
+                f"ε ({form}) = {figures[f'epsilon_{form}'].value:.4f}, 95 % interval {low:.4f} … {high:.4f}",
+            ]
     return "\n".join(lines) + "\n"
 
 

@@ -11,7 +11,10 @@ A *card* is an id 0..51: suits run S, H, D, C and inside a suit ranks run 2..A, 
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Iterable
+from typing import SupportsInt
 
 import jax
 import jax.numpy as jnp
@@ -36,7 +39,7 @@ DOUBLER = _IDS["C10"]
 HEARTS: tuple[int, ...] = tuple(range(13, 26))
 
 
-def name(card: int) -> str:
+def name(card: SupportsInt) -> str:
     """The name of a card id, e.g. ``name(10) == "SQ"``.
 
     Raises:
@@ -47,7 +50,7 @@ def name(card: int) -> str:
     return NAMES[int(card)]
 
 
-def names(cards: Iterable[int]) -> str:
+def names(cards: Iterable[SupportsInt]) -> str:
     """The names of several ids, separated by spaces."""
     return " ".join(name(card) for card in cards)
 
@@ -96,7 +99,8 @@ def to_set(cards: str | int | Iterable[str | int]) -> np.ndarray:
 def suit(card: jax.Array) -> jax.Array:
     """Suit 0..3 of card ids, integer ``[...]``; −1 for −1, "no card"."""
     # Counting the suits that start at or below the card vectorises on CPUs; a floor division does not.
-    return sum(((card >= first).astype(card.dtype) for first in range(0, NUM_CARDS, NUM_RANKS)), start=-1)
+    below = [(card >= first).astype(card.dtype) for first in range(0, NUM_CARDS, NUM_RANKS)]
+    return functools.reduce(jnp.add, below) - 1
 
 
 def rank(card: jax.Array) -> jax.Array:
@@ -139,21 +143,17 @@ def count(masks: jax.Array) -> jax.Array:
 
 def nth(masks: jax.Array, n: jax.Array) -> jax.Array:
     """The n-th card, counting from 0 in id order, of ``uint16[4]``: ``int8[]``; undefined past the last."""
-    n = n.astype(jnp.int32)
-    held = jax.lax.population_count(masks).astype(jnp.int32)
-    first, mask = jnp.int32(0), masks[0].astype(jnp.int32)
-    for s in range(1, NUM_SUITS):  # step over whole suits
-        beyond = (first == NUM_RANKS * (s - 1)) & (n >= held[s - 1])
-        n = jnp.where(beyond, n - held[s - 1], n)
-        first = jnp.where(beyond, NUM_RANKS * s, first)
-        mask = jnp.where(beyond, masks[s].astype(jnp.int32), mask)
-    for width in (8, 4, 2, 1):  # then halve the ranks by population count: no loop over cards
-        low = jax.lax.population_count(mask & ((1 << width) - 1))
-        beyond = n >= low
-        n = jnp.where(beyond, n - low, n)
-        mask = jnp.where(beyond, mask >> width, mask)
-        first = jnp.where(beyond, first + width, first)
-    return first.astype(jnp.int8)
+    upto = list(itertools.accumulate(jax.lax.population_count(m).astype(jnp.int32) for m in masks))
+    suit, mask, before = jnp.int32(0), masks[0], jnp.int32(0)
+    for s in range(1, NUM_SUITS):
+        beyond = n >= upto[s - 1]
+        suit = jnp.where(beyond, s, suit)
+        mask = jnp.where(beyond, masks[s], mask)
+        before = jnp.where(beyond, upto[s - 1], before)
+    # Its rank is the number of ranks up to which no more than n cards of the suit are held.
+    low = np.array([(2 << rank) - 1 for rank in range(NUM_RANKS)], np.uint16)
+    rank = jnp.sum(jax.lax.population_count(mask & low).astype(jnp.int32) <= n - before, dtype=jnp.int32)
+    return (NUM_RANKS * suit + rank).astype(jnp.int8)
 
 
 def below(bits: jax.Array, n: jax.Array) -> jax.Array:

@@ -90,15 +90,22 @@ def random_hands(key: jax.Array) -> jax.Array:
     equally likely, with no sorting, which is slow on CPUs.
     """
 
-    def give(room: jax.Array, draw: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        bits, left = draw
-        ends = jnp.cumsum(room)
-        here = (cards.below(bits, left) < ends) & (cards.below(bits, left) >= ends - room)
-        return room - here.astype(room.dtype), here
+    Rooms = tuple[Any, ...]
+
+    def give(rooms: Rooms, draw: tuple[jax.Array, jax.Array]) -> tuple[Rooms, jax.Array]:
+        word, cards_left = draw
+        number = cards.below(word, cards_left)
+        seat, taken = jnp.int8(0), rooms[0]
+        for room in rooms[1:]:
+            seat += (number >= taken).astype(jnp.int8)
+            taken += room
+        rooms = tuple(room - (seat == s).astype(jnp.int32) for s, room in enumerate(rooms))
+        return rooms, seat
 
     draws = jax.random.bits(key, (52,), jnp.uint32), jnp.arange(52, 0, -1, dtype=jnp.int32)
-    _, owned = jax.lax.scan(give, jnp.full(4, 13, jnp.int32), draws)
-    return owned.T
+    start: Rooms = (jnp.int32(13),) * 4
+    _, owner = jax.lax.scan(give, start, draws)
+    return owner == jnp.arange(4, dtype=jnp.int8)[:, None]
 
 
 def from_hands(hands: Any, leader: Any, rules: Rules = PAPER) -> State:
@@ -132,6 +139,7 @@ def _from_hands(hands: jax.Array, leader: jax.Array, rules: Rules) -> State:
 
 
 def check_hands(hands: np.ndarray, leader: Any, rules: Rules) -> None:
+    """Raise what :func:`from_hands` raises, if hands ``bool[4, 52]`` or leader cannot start a deal."""
     held = hands.sum(axis=0)
     if held.max() > 1:
         twice = np.flatnonzero(held > 1)
@@ -232,7 +240,9 @@ def step(state: State, card: Any) -> State:
         a trace the State's ``illegal`` flag is set instead, and nothing else changes, then or later.
     """
     if state.ply.ndim:
-        raise ValueError(f"step takes one game, not a batch of shape {state.ply.shape}: use jax.vmap(gz.step)")
+        raise ValueError(
+            f"step takes one game, not a batch of shape {state.ply.shape}: use jax.vmap(gz.step)"
+        )
     if isinstance(card, str):
         ids = cards.parse(card)
         if len(ids) != 1:
@@ -263,20 +273,20 @@ def _step(state: State, card: jax.Array) -> State:
     discard = legal & (led >= 0) & (suit != led)
     shown = jnp.where(discard, jnp.uint16(1) << (4 * seat + led).astype(jnp.uint16), jnp.uint16(0))
 
-    # The 4 × 4 tables are addressed flat, as 4 · seat + suit: loops of 16 vectorise, loops of 4 do not.
-    cell = jnp.arange(16, dtype=jnp.int8)
-    played = jnp.where((cell == 4 * seat + suit) & legal, cards.bit(rank), 0)
-    hands = state.hands.reshape(16) & ~played
-    taken = state.taken.reshape(16)
-    for won in trick:
-        taken |= jnp.where((cell == 4 * winner + cards.suit(won)) & done, cards.bit(cards.rank(won)), 0)
+    # Selects over rows of 4 and of 2 become vector code on CPUs, several times faster than over rows of 16 or 14.
+    cell = jnp.arange(16, dtype=jnp.int8).reshape(4, 4)
+    hands = jnp.where((cell == 4 * seat + suit) & legal, state.hands & ~cards.bit(rank), state.hands)
+    # What is in no hand and in no pile lies on the table: no need to look at the trick card by card.
+    on_table = ~functools.reduce(jnp.bitwise_or, [*hands, *state.taken]) & jnp.uint16(cards.FULL_SUIT)
+    wins = (jnp.arange(4, dtype=jnp.int8) == winner) & done
+    leads = jnp.arange(14, dtype=jnp.int8).reshape(7, 2) == trick_number + 1
     return State(
-        hands=hands.reshape(4, 4),
-        taken=taken.reshape(4, 4),
+        hands=hands,
+        taken=state.taken | on_table * wins[:, None].astype(jnp.uint16),
         plays=jnp.where(
             legal & (jnp.arange(NUM_PLIES, dtype=jnp.int8) == state.ply), card.astype(jnp.int8), state.plays
         ),
-        leaders=jnp.where(done & (jnp.arange(14, dtype=jnp.int8) == trick_number + 1), winner, state.leaders),
+        leaders=jnp.where(leads & done, winner, state.leaders.reshape(7, 2)).reshape(14),
         void=state.void | shown,
         ply=state.ply + legal.astype(jnp.int8),
         illegal=state.illegal | ~legal,
@@ -356,7 +366,9 @@ def margin(game: State | View) -> jax.Array:
     """
     teams = game.rules.teams
     if set(teams) != {0, 1}:
-        raise ValueError(f"rules {game.rules.name!r} have teams {teams}: a margin needs two teams, use scores")
+        raise ValueError(
+            f"rules {game.rules.name!r} have teams {teams}: a margin needs two teams, use scores"
+        )
     if not isinstance(game, State) and teams != (0, 1, 0, 1):
         raise ValueError(f"the margin of a View needs partners who sit opposite, not teams {teams}")
     signs = jnp.where(jnp.array(teams) == 0, 1, -1).astype(jnp.int32)
@@ -370,7 +382,9 @@ def is_over(game: State | View) -> jax.Array:
 
 def state_bytes(state: State) -> int:
     """Bytes of one game's arrays."""
-    return sum(x.dtype.itemsize * int(np.prod(x.shape)) for x in jax.tree.leaves(jax.eval_shape(lambda: state)))
+    return sum(
+        x.dtype.itemsize * int(np.prod(x.shape)) for x in jax.tree.leaves(jax.eval_shape(lambda: state))
+    )
 
 
 def is_concrete(*values: Any) -> bool:

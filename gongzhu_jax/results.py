@@ -52,9 +52,11 @@ def write(
       ValueError: a figure is not a finite number.
     """
     for key, figure in figures.items():
-        if not math.isfinite(figure.value) or (figure.stderr is not None and not math.isfinite(figure.stderr)):
+        if not math.isfinite(figure.value) or (
+            figure.stderr is not None and not math.isfinite(figure.stderr)
+        ):
             raise ValueError(f"results {name!r}: figure {key!r} is not finite: {figure}")
-    content = {
+    content: dict[str, Any] = {
         "name": name,
         "command": command or command_line(),
         "commit": commit(),
@@ -62,7 +64,8 @@ def write(
         "device": device(),
         "versions": versions(),
         "figures": {
-            key: {"value": f.value, "stderr": f.stderr, "unit": f.unit, "n": f.n} for key, f in figures.items()
+            key: {"value": f.value, "stderr": f.stderr, "unit": f.unit, "n": f.n}
+            for key, f in figures.items()
         },
     }
     if partial:
@@ -86,7 +89,9 @@ def read(name: str, folder: str | Path = "results") -> dict[str, Any]:
         content = json.loads(path.read_text(encoding="utf-8"))
         figures = {key: Figure(**figure) for key, figure in content["figures"].items()}
     except FileNotFoundError:
-        raise ValueError(f"{path}: no such results; there are: {', '.join(topics(folder)) or 'none'}") from None
+        raise ValueError(
+            f"{path}: no such results; there are: {', '.join(topics(folder)) or 'none'}"
+        ) from None
     except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: not a results file: {error}") from None
     return content | {"figures": figures}

@@ -80,16 +80,23 @@ class Rules:
             raise ValueError("points are too large: their absolute sum must stay below 2**20")
         if len(self.teams) != NUM_SEATS or not all(t in range(NUM_SEATS) for t in self.teams):
             raise ValueError(f"teams must be four numbers 0..3, one a seat, not {self.teams}")
-        for field, ids in (("scoring", self.scoring), *((f"sweeps[{i}]", s.cards) for i, s in enumerate(self.sweeps))):
+        for field, ids in (
+            ("scoring", self.scoring),
+            *((f"sweeps[{i}]", s.cards) for i, s in enumerate(self.sweeps)),
+        ):
             if not all(c in range(52) for c in ids) or len(set(ids)) != len(ids):
                 raise ValueError(f"{field} must be different card ids 0..51, not {ids}")
         if self.doubler is not None and self.doubler not in self.scoring:
             raise ValueError(f"the doubler {self.doubler} must be one of the scoring cards")
         if isinstance(self.first_leader, str) and self.first_leader != "random":
             if len(cards.parse(self.first_leader)) != 1:
-                raise ValueError(f"first_leader must be 'random', a seat or one card, not {self.first_leader!r}")
+                raise ValueError(
+                    f"first_leader must be 'random', a seat or one card, not {self.first_leader!r}"
+                )
         elif self.first_leader != "random" and self.first_leader not in range(NUM_SEATS):
-            raise ValueError(f"first_leader must be 'random', a seat 0..3 or a card, not {self.first_leader!r}")
+            raise ValueError(
+                f"first_leader must be 'random', a seat 0..3 or a card, not {self.first_leader!r}"
+            )
         if self.first_card_forced and self.first_lead_card is None:
             raise ValueError("first_card_forced needs the name of a card as first_leader")
 
@@ -163,13 +170,11 @@ def trick_winner(trick: jax.Array) -> jax.Array:
     Returns:
       ``int8[]``, the position 0..3 (0 for an empty trick).
     """
-    led, ahead, winner = cards.suit(trick[0]), trick[0], jnp.int8(0)
-    for position in range(1, NUM_SEATS):
-        card = trick[position]
-        beats = (cards.suit(card) == led) & (card > ahead)
-        ahead = jnp.where(beats, card, ahead)
-        winner = jnp.where(beats, jnp.int8(position), winner)
-    return winner
+    follows = (cards.suit(trick) == cards.suit(trick[0])) & (trick >= 0)
+    # One maximum finds card and position together; −1 leaves position 0 ahead.
+    strength = jnp.where(follows, trick, -1).astype(jnp.int32)
+    ahead = jnp.max(4 * strength + jnp.arange(3, -1, -1, dtype=jnp.int32))
+    return (3 - (ahead & 3)).astype(jnp.int8)
 
 
 def score(captured: jax.Array, rules: Rules = PAPER) -> jax.Array:

@@ -210,7 +210,9 @@ def _check_plays(seat: int, held: np.ndarray, rounds: list[Round]) -> tuple[list
                 void[player, trick[0] // 13] = True
                 kept = [c for c in np.flatnonzero(held) if c // 13 == trick[0] // 13]
                 if player == seat and kept:
-                    raise ValueError(f"{where}: did not follow {_suit(trick[0])} and still holds {cards.names(kept)}")
+                    raise ValueError(
+                        f"{where}: did not follow {_suit(trick[0])} and still holds {cards.names(kept)}"
+                    )
             plays.append(card)
     return plays, void
 
@@ -245,7 +247,11 @@ def why_impossible(view: View) -> str | None:
         need = sum(int(sizes[seat]) for seat in group)
         if need > len(possible):
             seats = [(int(view.seat) + seat) % 4 for seat in group]
-            who = f"seat {seats[0]} needs" if len(seats) == 1 else f"seats {', '.join(map(str, seats))} together need"
+            who = (
+                f"seat {seats[0]} needs"
+                if len(seats) == 1
+                else f"seats {', '.join(map(str, seats))} together need"
+            )
             return f"{who} {need} cards and only {cards.names(possible) or 'none'} are possible"
     if sizes[1:].sum() != len(unseen):
         return f"the other seats hold {sizes[1:].sum()} cards, but {len(unseen)} are unseen"

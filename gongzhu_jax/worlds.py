@@ -10,6 +10,7 @@ Reference: ScrofaZero, uniform sampling, whose suit-count tables this replaces.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +78,7 @@ def _deal_suit(words: jax.Array, unseen: jax.Array, quotas: jax.Array) -> tuple[
     Returns:
       ``uint16[3]`` rank masks, and the quotas that are left.
     """
-    Carry = tuple[jax.Array, ...]
+    Carry = tuple[Any, ...]
 
     def give(carry: Carry, draw: tuple[jax.Array, jax.Array]) -> tuple[Carry, None]:
         word, bit = draw
@@ -92,7 +93,7 @@ def _deal_suit(words: jax.Array, unseen: jax.Array, quotas: jax.Array) -> tuple[
 
     empty = jnp.uint16(0)
     bits = jnp.uint16(1) << jnp.arange(13, dtype=jnp.uint16)
-    start = (quotas[0], quotas[1], quotas[2], empty, empty, empty)
+    start: Carry = (quotas[0], quotas[1], quotas[2], empty, empty, empty)
     (one, two, three, *hands), _ = jax.lax.scan(give, start, (words, bits))
     return jnp.stack(hands), jnp.stack([one, two, three])
 
@@ -121,17 +122,19 @@ def _weights(size: jax.Array, need: jax.Array) -> jax.Array:
       ``float32[14, 14]`` over (y, z).
     """
     y, z = _TAKES[:, None], _TAKES[None, :]
-    first = _choose(size[_ANY], y) * _choose(size[_NOT_3], z) * _choose(size[_NOT_2], _rest_1(size, need, y, z))
+    first = (
+        _choose(size[_ANY], y) * _choose(size[_NOT_3], z) * _choose(size[_NOT_2], _rest_1(size, need, y, z))
+    )
     second = _choose(size[_NOT_1] + size[_ANY] - y, _from_pool(size, need, z))
     fits = (size[0] == 0) & (jnp.sum(size) == need[1] + need[2] + need[3])
     return jnp.where(fits, first * second, 0.0)
 
 
-def _rest_1(size: jax.Array, need: jax.Array, y: jax.Array, z: jax.Array) -> jax.Array:
+def _rest_1(size: Any, need: Any, y: Any, z: Any) -> Any:  # arrays in a trace, ints in count_worlds
     return need[1] - size[_ONLY_1] - y - z
 
 
-def _from_pool(size: jax.Array, need: jax.Array, z: jax.Array) -> jax.Array:
+def _from_pool(size: Any, need: Any, z: Any) -> Any:
     return need[2] - size[_ONLY_2] - (size[_NOT_3] - z)
 
 

@@ -14,7 +14,15 @@ hand_flags = st.lists(st.booleans(), min_size=52, max_size=52).map(np.array)
 
 
 def test_known_ids() -> None:
-    assert [cards.parse(n)[0] for n in ("S2", "SQ", "SA", "H2", "DJ", "C10", "CA")] == [0, 10, 12, 13, 35, 47, 51]
+    assert [cards.parse(n)[0] for n in ("S2", "SQ", "SA", "H2", "DJ", "C10", "CA")] == [
+        0,
+        10,
+        12,
+        13,
+        35,
+        47,
+        51,
+    ]
 
 
 def test_names_and_ids_are_inverse() -> None:

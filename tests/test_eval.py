@@ -1,5 +1,6 @@
 """Duplicate matches and tournaments: protocol, statistics, outputs, and bad input."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -32,18 +33,21 @@ LOWEST = Player("lowest", jax.vmap(first_card))
 
 def test_both_tables_play_the_same_cards_with_seats_exchanged() -> None:
     some = duplicate.random_deals(3, 40)
-    tables = duplicate.play_pairs(players.make("if"), LOWEST, some, seed=1, chunk=16)
+    tables = duplicate.play_pairs(players.make("if"), LOWEST, some, seed=1)
     for i in range(40):
         for table, sign in ((0, 1), (1, -1)):
             plays = tables.ends.plays[i, table].tolist()
-            assert sign * margin_by_oracle(some.hands[i], int(some.leaders[i]), plays) == tables.margins[i, table]
+            assert (
+                sign * margin_by_oracle(some.hands[i], int(some.leaders[i]), plays)
+                == tables.margins[i, table]
+            )
     assert (tables.ends.ply == 52).all()
 
 
 def test_a_deterministic_player_sits_where_the_protocol_says() -> None:
     """LOWEST plays its first legal card at seats 0 and 2 of the first table and 1 and 3 of the second."""
     some = duplicate.random_deals(5, 12)
-    tables = duplicate.play_pairs(LOWEST, players.make("random"), some, seed=1, chunk=8)
+    tables = duplicate.play_pairs(LOWEST, players.make("random"), some, seed=1)
     for i in range(12):
         for table in (0, 1):
             truth = oracle.Game([np.flatnonzero(h).tolist() for h in some.hands[i]], int(some.leaders[i]))
@@ -70,8 +74,9 @@ def test_a_player_against_itself_is_zero_in_every_pair() -> None:
 def test_results_depend_on_seed_and_deal_only() -> None:
     a, b = players.make("if"), players.make("random")
     some = duplicate.random_deals(0, 48)
-    whole = duplicate.play_pairs(a, b, some, seed=4, chunk=64).margins
-    np.testing.assert_array_equal(duplicate.play_pairs(a, b, some, seed=4, chunk=7).margins, whole)
+    whole = duplicate.play_pairs(a, b, some, seed=4).margins
+    small = dataclasses.replace(a, chunk=7)
+    np.testing.assert_array_equal(duplicate.play_pairs(small, b, some, seed=4).margins, whole)
     parts = [duplicate.play_pairs(a, b, some.slice(i, i + 16), seed=4).margins for i in (0, 16, 32)]
     np.testing.assert_array_equal(np.concatenate(parts), whole)
     np.testing.assert_array_equal(-duplicate.play_pairs(b, a, some, seed=4).margins[:, ::-1], whole)
@@ -82,7 +87,9 @@ def test_results_depend_on_seed_and_deal_only() -> None:
 def test_published_margins_of_random_and_if(shared_data: Path) -> None:
     """If v Random on the standard deals: 178.8 ± 5.1 by the authors' programs; 3 combined standard errors."""
     some = duplicate.file_deals(shared_data / "standard_deals_1024.tsv")
-    summary = duplicate.summarize(duplicate.play_pairs(players.make("if"), players.make("random"), some, 0).margins)
+    summary = duplicate.summarize(
+        duplicate.play_pairs(players.make("if"), players.make("random"), some, 0).margins
+    )
     assert summary.pairs == 1024
     assert abs(summary.margin - 178.8) < 3 * np.hypot(5.1, summary.stderr)
 
@@ -90,7 +97,9 @@ def test_published_margins_of_random_and_if(shared_data: Path) -> None:
 def test_published_margin_of_greed(shared_data: Path) -> None:
     """Greed v If on the first 256 standard deals: 79.8 ± 4.9 on all of them; 3 combined standard errors."""
     some = duplicate.file_deals(shared_data / "standard_deals_1024.tsv", 256)
-    summary = duplicate.summarize(duplicate.play_pairs(players.make("greed"), players.make("if"), some, 0).margins)
+    summary = duplicate.summarize(
+        duplicate.play_pairs(players.make("greed"), players.make("if"), some, 0).margins
+    )
     assert abs(summary.margin - 79.8) < 3 * np.hypot(4.9, summary.stderr)
 
 
@@ -106,7 +115,9 @@ def test_an_illegal_card_stops_the_match_and_is_named() -> None:
         return jnp.where(view.ply == 9, jnp.int8(51), first_card(key, view))
 
     some = duplicate.random_deals(0, 24)
-    with pytest.raises(duplicate.IllegalCardError, match=r"player 'cheat', deal \d+, table [12]: ply 9, seat \d: CA"):
+    with pytest.raises(
+        duplicate.IllegalCardError, match=r"player 'cheat', deal \d+, table [12]: ply 9, seat \d: CA"
+    ):
         duplicate.play_pairs(Player("cheat", jax.vmap(cheat)), LOWEST, some, 0)
 
 
@@ -144,7 +155,9 @@ def test_match_writes_figures_and_games(tmp_path: Path, capsys: pytest.CaptureFi
     assert "the file exists; name another one or add --overwrite" in printed
     assert run_match(capsys, *arguments, "--overwrite")[0] == 0
     again = results.read("m", tmp_path)["figures"]
-    assert {k: v for k, v in again.items() if k != "seconds"} == {k: v for k, v in figures.items() if k != "seconds"}
+    assert {k: v for k, v in again.items() if k != "seconds"} == {
+        k: v for k, v in figures.items() if k != "seconds"
+    }
 
 
 @pytest.mark.parametrize(
@@ -257,7 +270,9 @@ def test_a_tournament_is_resumed_and_reported(
     assert status == 0
     assert "random v if: played before" in printed
     figures = results.read("tournament", folder)["figures"]
-    alone = duplicate.play_pairs(players.make("if"), players.make("random"), duplicate.random_deals(0, 24), 0).margins
+    alone = duplicate.play_pairs(
+        players.make("if"), players.make("random"), duplicate.random_deals(0, 24), 0
+    ).margins
     assert figures["margin_random_if"].value == pytest.approx(-alone.mean())
     assert 0 <= figures["epsilon_sum_low"].value <= figures["epsilon_sum_high"].value <= 1
     text = (folder / "tournament.md").read_text()
@@ -267,7 +282,9 @@ def test_a_tournament_is_resumed_and_reported(
     # the other order is the same tournament seen from the other side, without playing
     monkeypatch.setattr(tournament, "play_match", None)
     assert run_tournament(capsys, "if", "greed:worlds=1", "random", *base)[0] == 0
-    assert results.read("tournament", folder)["figures"]["margin_if_random"].value == pytest.approx(alone.mean())
+    assert results.read("tournament", folder)["figures"]["margin_if_random"].value == pytest.approx(
+        alone.mean()
+    )
 
 
 def test_a_tournament_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

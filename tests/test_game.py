@@ -53,7 +53,9 @@ def test_parity_with_the_oracle(batch: int) -> None:
     assert deals["fine"].all()
     for i in range(BATCH):
         deal = {name: array[i] for name, array in deals.items()}
-        truth = oracle.Game([np.flatnonzero(hand).tolist() for hand in deal["hands"]], int(deal["leaders"][0]))
+        truth = oracle.Game(
+            [np.flatnonzero(hand).tolist() for hand in deal["hands"]], int(deal["leaders"][0])
+        )
         for ply, card in enumerate(deal["plays"].tolist()):
             assert truth.mover == deal["movers"][ply]
             assert truth.legal() == np.flatnonzero(deal["legal"][ply]).tolist()
@@ -64,7 +66,9 @@ def test_parity_with_the_oracle(batch: int) -> None:
         assert truth.over
         assert [first for first, _ in truth.tricks] == deal["leaders"][:13].tolist()
         assert truth.leader == deal["leaders"][13]
-        assert [sorted(pile) for pile in truth.captured] == [np.flatnonzero(p).tolist() for p in deal["captured"]]
+        assert [sorted(pile) for pile in truth.captured] == [
+            np.flatnonzero(p).tolist() for p in deal["captured"]
+        ]
         assert truth.scores() == deal["scores"][52].tolist()
         assert truth.margin() == deal["margins"][52]
 
@@ -101,9 +105,10 @@ def test_first_leader_policies() -> None:
 def test_hearts_opens_with_the_two_of_clubs() -> None:
     state = gz.deal(jax.random.key(0), rules.HEARTS)
     assert cards.names(np.flatnonzero(gz.legal_cards(state))) == "C2"
+    hand = np.flatnonzero(hands_of(state)[int(game.mover(state))])
+    other = int(hand[hand != cards.parse("C2")[0]][0])
     with pytest.raises(ValueError, match="may not lead the first trick; legal: C2"):
-        hand = np.flatnonzero(hands_of(state)[int(game.mover(state))])
-        gz.step(state, int(hand[hand != cards.parse("C2")[0]][0]))
+        gz.step(state, other)
     assert int(gz.legal_cards(gz.step(state, "C2")).sum()) >= 1
     with pytest.raises(ValueError, match="holder of C2"):
         gz.from_hands(hands_of(state), (int(game.mover(state)) + 1) % 4, rules.HEARTS)
@@ -264,7 +269,9 @@ def test_right_hands_are_not_flagged() -> None:
 
 
 def test_illegal_plays_are_explained() -> None:
-    state = gz.step(gz.from_hands(changed((0, 0, False), (1, 13, False), (0, 13, True), (1, 0, True)), 0), "S3")
+    state = gz.step(
+        gz.from_hands(changed((0, 0, False), (1, 13, False), (0, 13, True), (1, 0, True)), 0), "S3"
+    )
     with pytest.raises(ValueError, match=r"ply 1, seat 1: H3 does not follow suit S; legal: S2"):
         gz.step(state, "H3")
     with pytest.raises(ValueError, match="S3 was already played at ply 0"):

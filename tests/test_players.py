@@ -14,18 +14,12 @@ from scipy import stats
 
 import gongzhu_jax as gz
 from gongzhu_jax import cards, game, players, worlds
+from tests import recorded
 from tests.conftest import at, hands_of, play_random
 from tests.oracle import opponents as oracle
+from tests.recorded import history, keys
 
 ALL_PLAYERS = ["random", "if", "greed", "greed:worlds=3"]
-
-
-def stack(views: list[gz.View]) -> gz.View:
-    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *views)
-
-
-def keys(seed: int, n: int) -> jax.Array:
-    return jax.random.split(jax.random.key(seed), n)
 
 
 @pytest.fixture(scope="session")
@@ -36,16 +30,6 @@ def turns() -> tuple[gz.State, gz.View]:
     return states, jax.vmap(lambda s: gz.view(s, game.mover(s)))(states)
 
 
-def history(view: gz.View) -> tuple[int, list[int], list[list[int]], list[int]]:
-    """What the oracle takes: seat, hand, completed tricks, running trick."""
-    seat = int(view.seat)
-    leaders = [(first + seat) % 4 for first in np.asarray(view.leaders).tolist()]
-    plays, done = np.asarray(view.plays).tolist(), int(view.ply) // 4
-    tricks = [[leaders[k], *plays[4 * k : 4 * k + 4]] for k in range(done)]
-    hand = np.flatnonzero(cards.to_bools(view.hand)).tolist()
-    return seat, hand, tricks, [leaders[done], *plays[4 * done : int(view.ply)]]
-
-
 # ----------------------------------------------------------------------------- recorded decisions
 
 
@@ -54,42 +38,14 @@ def cases(shared_data: Path) -> dict[str, Any]:
     return json.loads((shared_data / "opponent_cases.json").read_text())
 
 
-def views_of(some: list[dict[str, Any]]) -> gz.View:
-    return stack([gz.view_from(c["seat"], c["hand"], c["tricks"], c["table"]) for c in some])
-
-
-def recorded_values(case: dict[str, Any]) -> np.ndarray:
-    values = np.full(52, -np.inf)
-    for name, value in case["values"].items():
-        values[cards.parse(name)[0]] = value
-    return values
-
-
 def test_if_plays_the_recorded_cards(cases: dict[str, Any]) -> None:
-    """Every card seen in 40 draws is one the original may play, and every recorded card is played.
-
-    Where the original draws at random, the record may hold a part of its choices only; the oracle, which agrees
-    with all records, tells the whole set.
-    """
-    some = cases["mr_if"]
-    views = views_of(some)
-    mr_if = jax.jit(players.make("if"))
-    drawn = np.stack([np.asarray(mr_if(keys(i, len(some)), views)) for i in range(40)])
-    for i, case in enumerate(some):
-        recorded, mine = set(cards.parse(case["choices"])), set(drawn[:, i].tolist())
-        possible = oracle.if_choices(*history(at(views, i)))
-        assert recorded <= possible, case
-        assert mine <= possible, case
-        if len(possible) == 1:
-            assert mine == recorded, case
+    assert len(cases["mr_if"]) == 1200
+    assert recorded.if_disagreements(cases["mr_if"]) == []
 
 
 def test_greed_fourth_to_play_has_the_recorded_values_exactly(cases: dict[str, Any]) -> None:
-    some = [case for case in cases["greed"] if len(case["table"]) == 4]
-    assert len(some) > 50
-    values = jax.jit(players.make("greed").values)(keys(0, len(some)), views_of(some))
-    for case, found in zip(some, np.asarray(values), strict=True):
-        np.testing.assert_array_equal(found, recorded_values(case))
+    assert len(recorded.exact_cases(cases["greed"])) > 50
+    assert recorded.exact_disagreements(cases["greed"]) == []
 
 
 def test_greed_sampled_values_are_the_recorded_ones_within_their_error(cases: dict[str, Any]) -> None:
@@ -99,24 +55,11 @@ def test_greed_sampled_values_are_the_recorded_ones_within_their_error(cases: di
     are means over a few hundred worlds, so two cards may change places in them; never by more than 3 of the
     standard errors of their difference, and in at most one case of 25.
     """
-    some = [case for case in cases["greed"] if len(case["table"]) < 4 and not case["void_shown"]]
-    assert len(some) > 100
-    views, repeats = views_of(some), 60
-    values = jax.jit(players.make("greed").values)
-    means = np.stack([np.asarray(values(keys(i, len(some)), views)) for i in range(repeats)])
-    agreed = 0
-    for i, case in enumerate(some):
-        legal = np.isfinite(means[0, i])
-        recorded = recorded_values(case)
-        np.testing.assert_array_equal(legal, np.isfinite(recorded))
-        mine, theirs = means[:, i, legal], recorded[legal]
-        mean, one_world = mine.mean(axis=0), mine.std(axis=0, ddof=1) * np.sqrt(20)
-        error = one_world * np.sqrt(1 / (20 * repeats) + 1 / case["samples"])
-        assert (np.abs(mean - theirs) <= 4 * error + 1e-4).all(), (case, mean)
-        gap = mine[:, mean.argmax()] - mine[:, theirs.argmax()]
-        assert gap.mean() <= 3 * gap.std(ddof=1) * np.sqrt(20 / case["samples"]) + 1e-4
-        agreed += bool(gap.mean() <= 1e-4)
-    assert agreed / len(some) >= 0.96
+    found = recorded.sampled_comparison(cases["greed"])
+    assert len(found.worst) > 100
+    assert found.worst.max() <= 4
+    assert found.gap_errors.max() <= 3
+    assert (found.gap <= 1e-4).mean() >= 0.96
 
 
 # ----------------------------------------------------------------------------- against the oracle
@@ -140,7 +83,13 @@ def test_greed_equals_the_oracle_in_the_same_worlds(turns: tuple[gz.State, gz.Vi
         truth = oracle.greed_values(seat, hand, tricks, table, sampled)
         assert set(np.flatnonzero(np.isfinite(found[i]))) == set(truth)
         for card, value in truth.items():
-            assert found[i, card] == pytest.approx(value, abs=1e-4), (seat, hand, tricks, table, cards.name(card))
+            assert found[i, card] == pytest.approx(value, abs=1e-4), (
+                seat,
+                hand,
+                tricks,
+                table,
+                cards.name(card),
+            )
     assert positions == {1, 2, 3, 4}
 
 
@@ -164,7 +113,9 @@ def test_if_has_the_oracle_s_distribution(turns: tuple[gz.State, gz.View]) -> No
 
 def test_random_is_uniform_over_legal_cards(turns: tuple[gz.State, gz.View]) -> None:
     view = at(turns[1], 0)
-    drawn = players.make("random")(keys(9, 13_000), jax.tree.map(lambda x: jnp.broadcast_to(x, (13_000, *x.shape)), view))
+    drawn = players.make("random")(
+        keys(9, 13_000), jax.tree.map(lambda x: jnp.broadcast_to(x, (13_000, *x.shape)), view)
+    )
     counts = np.bincount(drawn, minlength=52)[np.asarray(gz.legal_cards(view))]
     assert stats.chisquare(counts).pvalue > 1e-6
     assert counts.sum() == 13_000

@@ -63,7 +63,9 @@ def test_score_and_its_variants_against_the_oracle(pile: set[int]) -> None:
     assert int(gz.score(captured, rules.VARIANTS["h4"])) == oracle.score(
         pile, points=oracle.POINTS_H4, all_hearts=210
     )
-    assert int(gz.score(captured, rules.VARIANTS["pig200"])) == oracle.score(pile, points=oracle.POINTS_PIG_200)
+    assert int(gz.score(captured, rules.VARIANTS["pig200"])) == oracle.score(
+        pile, points=oracle.POINTS_PIG_200
+    )
     assert int(gz.score(captured, rules.VARIANTS["pigflip"])) == oracle.score(pile, hearts_and_pig=300)
 
 

@@ -106,7 +106,9 @@ def test_typed_in_views_are_the_true_ones(
     typed = gz.view_from(seat, hand, rounds[:-1], rounds[-1])
     chex.assert_trees_all_equal(typed, gz.view(state, seat))
     chex.assert_trees_all_equal_dtypes(typed, gz.view(state, seat))
-    named = gz.view_from(seat, cards.names(hand), [[k, *map(cards.name, t)] for k, *t in rounds[:-1]], rounds[-1])
+    named = gz.view_from(
+        seat, cards.names(hand), [[k, *map(cards.name, t)] for k, *t in rounds[:-1]], rounds[-1]
+    )
     chex.assert_trees_all_equal(typed, named)
 
 

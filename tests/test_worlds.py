@@ -45,7 +45,11 @@ def hidden_state(view: gz.View) -> tuple[list[int], list[int], list[set[int]]]:
     """Unseen cards, needs and voids of the hidden seats, as the oracle takes them."""
     unseen = np.flatnonzero(cards.to_bools(view.unseen)).tolist()
     void = np.asarray(view.void)
-    return unseen, np.asarray(hand_sizes(view))[1:].tolist(), [set(np.flatnonzero(void[j])) for j in (1, 2, 3)]
+    return (
+        unseen,
+        np.asarray(hand_sizes(view))[1:].tolist(),
+        [set(np.flatnonzero(void[j])) for j in (1, 2, 3)],
+    )
 
 
 def as_sets(world: np.ndarray) -> tuple[frozenset[int], ...]:
@@ -146,10 +150,12 @@ def test_marginals_with_voids_late_in_play() -> None:
         view = gz.view(at(before, game_number, 36), game_number % 4)
         if not np.asarray(view.void)[1:].any() or worlds.count_worlds(view) > 3000:
             continue
-        every = np.stack([
-            np.array([[c in hand for c in range(52)] for hand in world])
-            for world in oracle.enumerate_worlds(*hidden_state(view))
-        ])
+        every = np.stack(
+            [
+                np.array([[c in hand for c in range(52)] for hand in world])
+                for world in oracle.enumerate_worlds(*hidden_state(view))
+            ]
+        )
         n = 4_000
         drawn = np.asarray(cards.to_bools(worlds.sample(jax.random.key(game_number), view, n)))
         exact = every.mean(axis=0)
@@ -161,7 +167,9 @@ def test_marginals_with_voids_late_in_play() -> None:
 
 def test_an_impossible_view_raises_outside_and_flags_inside_a_trace() -> None:
     view = ending(NINE, {1: "SHD"})
-    with pytest.raises(ValueError, match="no hidden hands fit this view: seat 1 needs 3 cards and only C2 C3"):
+    with pytest.raises(
+        ValueError, match="no hidden hands fit this view: seat 1 needs 3 cards and only C2 C3"
+    ):
         worlds.sample(jax.random.key(0), view, 3)
     sample = jax.jit(worlds.sample, static_argnums=2)
     assert not bool(jax.jit(worlds.is_possible)(view))
@@ -183,4 +191,7 @@ def test_a_world_as_a_state(random_games: tuple[gz.State, gz.State]) -> None:
     np.testing.assert_array_equal(gz.view(found, 0).void, view.void)
     np.testing.assert_array_equal(gz.view(found, 1).void, gz.view(state, 0).void)
     card = int(jnp.argmax(gz.legal_cards(state)))
-    assert gz.scores(gz.step(found, card)).tolist() == gz.scores(gz.step(state, card))[jnp.array([3, 0, 1, 2])].tolist()
+    assert (
+        gz.scores(gz.step(found, card)).tolist()
+        == gz.scores(gz.step(state, card))[jnp.array([3, 0, 1, 2])].tolist()
+    )

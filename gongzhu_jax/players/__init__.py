@@ -42,7 +42,9 @@ def make(spec: str) -> Player:
         key, equals, value = item.partition("=")
         if key not in known:
             takes = ", ".join(known) or "no parameters"
-            raise ValueError(f"player {name!r} has no parameter {key!r}{_nearest(key, known)}; it takes: {takes}")
+            raise ValueError(
+                f"player {name!r} has no parameter {key!r}{_nearest(key, known)}; it takes: {takes}"
+            )
         if not equals or not value:
             raise ValueError(f"player {spec!r}: write {key}=VALUE, not {item!r}")
         if key in arguments:

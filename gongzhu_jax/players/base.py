@@ -31,11 +31,13 @@ class Player:
         turn. A batch may mix plies and trick positions; players may be faster when it does not.
       values: for players that score cards, ``(keys[B], views[B]) -> float32[B, 52]`` in points (what the
         viewer's team is expected to gain, up to a constant), −inf where illegal; otherwise None.
+      chunk: how many games at a time suit this player best (what it computes should stay in cache).
     """
 
     name: str
     choose: Callable[[jax.Array, View], jax.Array]
     values: ValuesFunction | None = None
+    chunk: int = 1024
 
     def __call__(self, keys: jax.Array, views: View) -> jax.Array:
         """The cards played: ``int8[B]``."""

@@ -23,6 +23,7 @@ from gongzhu_jax.players.base import NO_VALUE, Player, best_card, by_position, l
 from gongzhu_jax.view import View, hand_sizes
 
 HAND = 13
+LANES = 1280  # at a time: as many as leave their arrays in the cache of one core
 SPECIALS = (cards.PIG, cards.SHEEP, cards.DOUBLER)
 
 
@@ -123,7 +124,8 @@ def greed(worlds: int = 20) -> Player:
         mean = (total // worlds).astype(jnp.float32) + (total % worlds).astype(jnp.float32) / worlds
         return jnp.where(legal(views), mean, NO_VALUE)
 
-    return Player("greed" if worlds == 20 else f"greed:worlds={worlds}", choose, values)
+    name = "greed" if worlds == 20 else f"greed:worlds={worlds}"
+    return Player(name, choose, values, chunk=max(1, LANES // worlds))
 
 
 def _split(keys: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -137,7 +139,7 @@ def _first_when_last(key: jax.Array, view: View, total: jax.Array) -> jax.Array:
     return jnp.where((view.ply & 3) == 3, jnp.argmax(total).astype(jnp.int8), drawn)
 
 
-_ILLEGAL = jnp.iinfo(jnp.int32).min
+_ILLEGAL = -(2**31)
 
 
 def _totals(num_worlds: int, keys: jax.Array, views: View) -> jax.Array:
@@ -149,32 +151,38 @@ def _totals(num_worlds: int, keys: jax.Array, views: View) -> jax.Array:
 def _at(position: int, num_worlds: int, keys: jax.Array, views: View) -> jax.Array:
     """:func:`_totals` for Views with ``position`` cards on the table: ``int32[B, 52]``, 0 where illegal."""
     situation = jax.vmap(functools.partial(_situation, position))(views)
-    trick = _table_so_far(position, jax.vmap(game.table)(views), situation)
     own = _slots(jnp.moveaxis(jax.vmap(game.legal_masks)(views), -1, 0))  # [13, B]
-    if position == 3:  # nobody replies: no worlds, one lane a decision
-        lanes, in_lanes, behind, sizes = (lambda x: x), situation, [], []
-    else:
+    worlds_here = 1 if position == 3 else num_worlds  # nobody replies to the fourth player: no worlds needed
+
+    def in_lanes(x: jax.Array) -> jax.Array:
+        return jnp.repeat(x, worlds_here, axis=0)
+
+    in_world = jax.tree.map(in_lanes, situation)
+    trick = jax.tree.map(in_lanes, _table_so_far(position, jax.vmap(game.table)(views), situation))
+    behind: list[Hand] = []
+    if position < 3:
         hidden = jax.vmap(lambda key, view: worlds.sample(key, view, num_worlds))(keys, views)
-        hidden = hidden.reshape(-1, 3, 4)[:, : 3 - position]  # the players behind are the next seats
-        lanes = functools.partial(jnp.repeat, repeats=num_worlds, axis=0)
-        in_lanes, trick = jax.tree.map(lanes, situation), jax.tree.map(lanes, trick)
-        behind = _hands_behind(jnp.moveaxis(hidden, 0, -1), in_lanes)
-        sizes = jnp.max(jax.vmap(hand_sizes)(views), axis=0)[1 : 4 - position]
+        followers = hidden.reshape(-1, 3, 4)[:, : 3 - position]  # the next seats
+        behind = _hands_behind(jnp.moveaxis(followers, 0, -1), in_world)
+    sizes = jnp.max(jax.vmap(hand_sizes)(views), axis=0)[1 : 4 - position]
 
     sign = 1 if position in (1, 3) else -1
 
     def root_card(slot: jax.Array, values: jax.Array) -> jax.Array:
         card = own[slot]
-        played = _play(position, trick, lanes(card), lanes(_lookup(POINTS, card)), in_lanes)
-        outcome = _reply(position + 1, played, in_lanes, behind, sizes)
-        per_decision = outcome.reshape(own.shape[1], -1).sum(axis=1, dtype=jnp.int32)
-        return values.at[slot].set(sign * per_decision * (num_worlds if position == 3 else 1))
+        played = _play(position, trick, in_lanes(card), in_lanes(_lookup(POINTS, card)), in_world)
+        outcome = _reply(position + 1, played, in_world, behind, sizes)
+        in_all = jnp.sum(outcome.reshape(-1, worlds_here), axis=1, dtype=jnp.int32)
+        return values.at[slot].set(sign * (num_worlds // worlds_here) * in_all)
 
     num_cards = jnp.max(jnp.sum(own >= 0, axis=0, dtype=jnp.int32))
     by_slot = jax.lax.fori_loop(0, num_cards, root_card, jnp.zeros(own.shape, jnp.int32))
-    by_card = jnp.sum(jnp.where(own[:, :, None] == jnp.arange(52), by_slot[:, :, None], 0), axis=0, dtype=jnp.int32)
-    by_card += num_worlds * jax.vmap(_root_relief)(views, situation)
-    return by_card + jax.vmap(functools.partial(_lead_bonus, num_worlds))(views) if position == 0 else by_card
+    here = own[:, :, None] == jnp.arange(52)
+    total = jnp.sum(jnp.where(here, by_slot[:, :, None], 0), axis=0, dtype=jnp.int32)
+    total += num_worlds * jax.vmap(_root_relief)(views, situation)
+    if position == 0:
+        total += jax.vmap(functools.partial(_lead_bonus, num_worlds))(views)
+    return total
 
 
 def _situation(position: int, view: View) -> Situation:
@@ -230,12 +238,14 @@ def _outcome(trick: Trick) -> jax.Array:
 
 def _slots(masks: jax.Array) -> jax.Array:
     """Cards in hand order: ``uint16[4, …]`` to ``int32[13, …]``, −1 past the last."""
-    held = functools.reduce(jnp.add, [jax.lax.population_count(m).astype(jnp.int32) for m in masks])
+    flat = masks.reshape(4, -1)
+    held = jax.vmap(cards.count, 1)(flat)
 
     def slot(_: None, n: jax.Array) -> tuple[None, jax.Array]:
-        return None, jnp.where(n < held, cards.nth(masks, n).astype(jnp.int32), -1)
+        return None, jnp.where(n < held, jax.vmap(cards.nth, (1, None))(flat, n).astype(jnp.int32), -1)
 
-    return jax.lax.scan(slot, None, jnp.arange(HAND, dtype=jnp.int32))[1]
+    slots = jax.lax.scan(slot, None, jnp.arange(HAND, dtype=jnp.int32))[1]
+    return slots.reshape(HAND, *masks.shape[1:])
 
 
 def _hands_behind(hidden: jax.Array, situation: Situation) -> list[Hand]:
@@ -248,7 +258,8 @@ def _hands_behind(hidden: jax.Array, situation: Situation) -> list[Hand]:
     slots = _slots(jnp.moveaxis(hidden, 1, 0))  # [13, players, lanes]
     for player, suits in enumerate(hidden):
         gone = tuple(
-            g | (suits[card // 13] & np.uint16(1 << card % 13) != 0) for g, card in zip(gone, SPECIALS, strict=True)
+            g | (suits[card // 13] & np.uint16(1 << card % 13) != 0)
+            for g, card in zip(gone, SPECIALS, strict=True)
         )
         card = slots[:, player]
         hands.append(Hand(suits, card, _lookup(POINTS, card), _relief(card, situation, gone)))
@@ -269,7 +280,11 @@ def _relief(card: jax.Array, situation: Situation, gone: Sequence[jax.Array]) ->
 
 
 def _reply(
-    position: int, trick: Trick, situation: Situation, behind: list[Hand], sizes: Sequence[jax.Array] | jax.Array
+    position: int,
+    trick: Trick,
+    situation: Situation,
+    behind: list[Hand],
+    sizes: Sequence[jax.Array] | jax.Array,
 ) -> jax.Array:
     """T after the best replies of the players from ``position`` on: ``int32[lanes]``.
 

@@ -56,7 +56,9 @@ def _choose(key: jax.Array, view: View) -> jax.Array:
             _follow_clubs(mine, seen, last),
         ]
     )
-    rank = jnp.where(jax.lax.population_count(mine) == 1, _highest(mine), jnp.sum(jnp.where(here, following, 0)))
+    rank = jnp.where(
+        jax.lax.population_count(mine) == 1, _highest(mine), jnp.sum(jnp.where(here, following, 0))
+    )
     follow = (13 * led + rank).astype(jnp.int8)
     return jnp.where(led < 0, _lead(key, view.hand), jnp.where(mine == 0, _discard(view.hand), follow))
 

@@ -297,6 +297,40 @@ def test_if_recorded() -> None:
         assert {gz.parse(word) for word in case["choices"]} <= op.if_choices(*position(case)), case
 
 
+def test_whole_games() -> None:
+    """Every player plays legal cards to the end; voids and hand sizes always allow the true hands."""
+    rng = random.Random(7)
+    for players in ((op.greed, op.mr_if) * 2, (op.mr_if, op.mr_random) * 2):
+        deck = rng.sample(range(52), 52)
+        game = gz.Game([deck[13 * s : 13 * s + 13] for s in range(4)], rng.randrange(4))
+        while not game.over:
+            seat = game.mover
+            known = (
+                seat,
+                game.hands[seat],
+                [[leader, *trick] for leader, trick in game.tricks],
+                [game.leader, *game.table],
+            )
+            seats, unseen, needs, voids = op.hidden(*known)
+            for s, need, void in zip(seats, needs, voids, strict=True):
+                assert len(game.hands[s]) == need
+                assert set(game.hands[s]) <= {c for c in unseen if gz.suit(c) not in void}
+            game.play(players[seat](*known, rng))
+
+
+def test_greed_by_hand() -> None:
+    """Second to play, C10 led, every other hand known: 2g + raw + R by the winner, then relief."""
+    tricks = [[0, *gz.cards("S2 S3 S4 DJ")]]  # seat 2 wins the sheep with S4
+    hand, table = gz.cards("C2 CA"), [1, gz.parse("C10")]
+    world = {3: gz.cards("C3 H5"), 0: gz.cards("C4 H6")}
+    state = op.greed_state(2, tricks, table)
+    assert state.raw == (0, 0, 100, 0)
+    assert state.to_come == -75
+    assert state.gone == {gz.SHEEP, gz.DOUBLER}
+    # C2: seat 1 wins, T = -(0 + 0 - 75). CA: seat 2 wins, T = 0 + 100 - 75; relief of CA is its burden 11.
+    assert op.greed_values(2, hand, tricks, table, [world]) == {gz.parse("C2"): 75, gz.parse("CA"): 25 + 11}
+
+
 def test_lead_bonus() -> None:
     """binary64 and trunc take 1/N off towards zero in nine of the (own, others) pairs at N = 20."""
     short = set()
