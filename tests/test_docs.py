@@ -1,0 +1,37 @@
+"""README and docs: code blocks run, and figures are those of results/."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from benchmarks import readme
+from gongzhu_jax import players
+from tests.conftest import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCKS = [
+    (page, block) for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
+]
+
+
+@pytest.mark.parametrize(
+    ("page", "code"), BLOCKS, ids=[f"{page.name}-{i}" for i, (page, _) in enumerate(BLOCKS)]
+)
+def test_code_blocks_run(page: Path, code: str) -> None:
+    names: dict[str, object] = {}
+    exec(compile(code, page.name, "exec"), names)
+    if "lowest" in names:  # the example of docs/players.md is used as it says
+        factory = names["lowest"]
+        assert isinstance(factory(1), players.Player)  # type: ignore[operator]
+
+
+def test_figures_are_those_of_the_results() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert readme.BEGIN + readme.figures() + readme.END in text, "run python -m benchmarks.readme"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\((?!http)([^)#]+)\)", page.read_text(encoding="utf-8")):
+        assert (page.parent / target).exists(), target
