@@ -110,19 +110,23 @@ def command_line() -> str:
 
 
 def commit() -> str:
-    """The commit that this code is at, ``-dirty`` when tracked files differ, or ``unknown``."""
-    source = Path(__file__).resolve().parent
+    """The commit that this code is at, ``-dirty`` when tracked code differs, or ``unknown`` outside of a checkout."""
     try:
-        found = subprocess.run(
-            ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"],
-            cwd=source,
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        head = _git("rev-parse", "--short=12", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", "*.py", "*.toml")
+    except (OSError, subprocess.SubprocessError):
         return "unknown"
-    return found.stdout.strip() or "unknown"
+    return f"{head}-dirty" if changed else head
+
+
+def _git(*arguments: str) -> str:
+    source = Path(__file__).resolve().parent.parent
+    if not (source / ".git").exists():
+        raise FileNotFoundError("installed, not a checkout")
+    found = subprocess.run(
+        ["git", *arguments], cwd=source, capture_output=True, text=True, timeout=10, check=True
+    )
+    return found.stdout.strip()
 
 
 def device() -> str:
