@@ -75,10 +75,10 @@ def matches(deals: duplicate.Deals, console: Console) -> dict[str, Figure]:
     for a, b in (("if", "random"), ("greed", "if"), ("greed", "random")):
         first, second = players.make(a), players.make(b)
         start = time.perf_counter()
-        play_match(first, second, deals, 0, duplicate.DEFAULT_BATCH, console)
+        play_match(first, second, deals, 0, None, console)
         whole = time.perf_counter() - start
         start = time.perf_counter()
-        margins, _ = play_match(first, second, deals, 0, duplicate.DEFAULT_BATCH, console)
+        margins, _ = play_match(first, second, deals, 0, None, console)
         seconds = time.perf_counter() - start
         summary = duplicate.summarize(margins)
         found[f"margin_{a}_{b}"] = Figure(summary.margin, "points/deal", summary.pairs, summary.stderr)

@@ -25,7 +25,10 @@ from gongzhu_jax.game import NUM_PLIES, State
 from gongzhu_jax.players import Player
 from gongzhu_jax.rules import PAPER, Rules
 
-DEFAULT_BATCH = 256  # pairs in one compiled call
+
+def default_batch() -> int:
+    """Pairs in one compiled call: few enough for a processor's cache and threads, many for an accelerator."""
+    return 256 if jax.default_backend() == "cpu" else 8192
 
 
 @dataclasses.dataclass(frozen=True)
@@ -163,13 +166,11 @@ def _choose(
         return a(keys, jax.vmap(gz.view)(states, seats))
     num = seats.shape[0]
     order = jnp.argsort(~plays_a, stable=True)  # A's games first
-    order = jnp.concatenate(
-        [order, jnp.full(max(a.chunk, b.chunk), num)]
-    )  # past the end: dropped when cards are set
+    order = jnp.concatenate([order, jnp.full(num, num)])  # past the end: dropped when cards are set
     num_a = jnp.sum(plays_a, dtype=jnp.int32)
 
     def run(player: Player, first: jax.Array, count: jax.Array, played: jax.Array) -> jax.Array:
-        chunk = min(player.chunk, num)
+        chunk = min(player.chunk, num) if jax.default_backend() == "cpu" else num
 
         def one_chunk(i: jax.Array, played: jax.Array) -> jax.Array:
             rows = jax.lax.dynamic_slice(order, (first + i * chunk,), (chunk,))

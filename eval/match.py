@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import concurrent.futures
 import dataclasses
+import functools
 import itertools
 import math
 import os
@@ -23,11 +24,11 @@ from rich.table import Table
 
 from eval import cli
 from eval.duplicate import (
-    DEFAULT_BATCH,
     Deals,
     Summary,
     Tables,
     batches,
+    default_batch,
     file_deals,
     play_pairs,
     random_deals,
@@ -71,14 +72,15 @@ class Match:
     """Write the figures here."""
     overwrite: bool = False
     """Replace files that exist."""
-    batch: int = DEFAULT_BATCH
-    """Deals in one compiled call; lower it if memory is short."""
+    batch: int | None = None
+    """Deals in one compiled call. Default: what suits the device; halved whenever its memory is too small."""
 
 
 def run(match: Match, console: Console) -> int:
     """Play a match as the command line describes it; returns the exit status."""
     a, b = cli.make_player(match.a), cli.make_player(match.b)
-    cli.check_range("--batch", match.batch, 1)
+    if match.batch is not None:
+        cli.check_range("--batch", match.batch, 1)
     cli.check_range("--seed", match.seed, 0, 2**31 - 1)
     if match.deals is not None:
         cli.check_range("--deals", match.deals, 1)
@@ -115,7 +117,7 @@ def play_match(
     b: Player,
     deals: Deals,
     seed: int,
-    batch: int,
+    batch: int | None,
     console: Console,
     on_batch: Callable[[Deals, Tables], None] = lambda deals, tables: None,
 ) -> tuple[np.ndarray, bool]:
@@ -125,7 +127,7 @@ def play_match(
       Margins ``int32[N, 2]`` of the deals played, and whether an interrupt (Ctrl-C) cut the match short.
     """
     margins = [np.zeros((0, 2), np.int32)]
-    batch = min(batch, len(deals))
+    size = min(batch or default_batch(), len(deals))
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -136,20 +138,24 @@ def play_match(
     )
     with Progress(*columns, console=console) as progress:
         task = progress.add_task(f"{a.name} v {b.name}", total=len(deals), rate="compiling", margin="")
-        started = None
-
-        def play(part: Deals) -> tuple[Deals, Tables]:
-            tables = play_pairs(a, b, _padded(part, batch), seed)
-            return part, jax.tree.map(lambda x: x[: len(part)], tables)
+        started: float | None = None
 
         try:
-            for part, tables in _in_threads(play, batches(deals, batch)):
-                on_batch(part, tables)
-                margins.append(tables.margins)
-                done = summarize(np.concatenate(margins))
-                rate = "" if started is None else f"{_rate(done.pairs - batch, started):.0f} pairs/s"
-                started = started or time.perf_counter()  # the first batch compiles
-                progress.update(task, completed=done.pairs, rate=rate, margin=_with_error(done))
+            while (first := sum(map(len, margins))) < len(deals):
+                play = functools.partial(_play_padded, a, b, seed, size)
+                try:
+                    for part, tables in _in_threads(play, batches(deals.slice(first, len(deals)), size)):
+                        on_batch(part, tables)
+                        margins.append(tables.margins)
+                        done = summarize(np.concatenate(margins))
+                        rate = "" if started is None else f"{_rate(done.pairs - size, started):.0f} pairs/s"
+                        started = started or time.perf_counter()  # the first batch compiles
+                        progress.update(task, completed=done.pairs, rate=rate, margin=_with_error(done))
+                except jax.errors.JaxRuntimeError as error:
+                    if "RESOURCE_EXHAUSTED" not in str(error) or size == 1:
+                        raise
+                    size //= 2
+                    console.print(f"memory is too small for this batch: going on with {size} deals at a time")
         except KeyboardInterrupt:
             return np.concatenate(margins), True
     return np.concatenate(margins), False
@@ -178,10 +184,12 @@ def _rate(pairs: int, started: float) -> float:
     return pairs / max(time.perf_counter() - started, 1e-9)
 
 
-def _padded(deals: Deals, size: int) -> Deals:
-    """Deals repeated up to a whole batch, so that one compilation serves all."""
-    rows = np.arange(size) % len(deals)
-    return Deals(deals.ids[rows], deals.hands[rows], deals.leaders[rows])
+def _play_padded(a: Player, b: Player, seed: int, size: int, part: Deals) -> tuple[Deals, Tables]:
+    """Play some deals as a whole batch, repeating them up to its size, so that one compilation serves all."""
+    rows = np.arange(size) % len(part)
+    whole = Deals(part.ids[rows], part.hands[rows], part.leaders[rows])
+    tables = play_pairs(a, b, whole, seed)
+    return part, jax.tree.map(lambda x: x[: len(part)], tables)
 
 
 def _recorder(

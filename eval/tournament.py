@@ -19,7 +19,7 @@ from rich.table import Table
 from scipy import stats
 
 from eval import cli
-from eval.duplicate import DEFAULT_BATCH, Deals, file_deals, random_deals, summarize
+from eval.duplicate import Deals, file_deals, random_deals, summarize
 from eval.match import play_match
 from gongzhu_jax import results
 from gongzhu_jax.results import Figure
@@ -50,8 +50,8 @@ class Tournament:
     """Of the deals and of the players' luck, which is the same whoever plays."""
     deal_file: Path | None = None
     """Play these deals (TSV or PBN, one a line) instead of random ones."""
-    batch: int = DEFAULT_BATCH
-    """Deals in one compiled call; lower it if memory is short."""
+    batch: int | None = None
+    """Deals in one compiled call. Default: what suits the device; halved whenever its memory is too small."""
     bootstrap: int = 2000
     """Resamples of the deals for the interval of the intransitivity."""
 
@@ -87,7 +87,8 @@ def run(args: Tournament, console: Console) -> int:
             f"a tournament needs two or more different players, not {' '.join(names) or 'none'}"
         )
     made = {name: cli.make_player(name) for name in names}
-    cli.check_range("--batch", args.batch, 1)
+    if args.batch is not None:
+        cli.check_range("--batch", args.batch, 1)
     cli.check_range("--seed", args.seed, 0, 2**31 - 1)
     cli.check_range("--bootstrap", args.bootstrap, 10)
     if args.deals is not None:

@@ -218,6 +218,25 @@ def test_an_interrupted_match_keeps_what_was_played(
     assert len(list(records.read(games))) == 20
 
 
+def test_a_batch_too_large_for_memory_is_halved(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes = []
+
+    def small_memory(a: Player, b: Player, some: duplicate.Deals, seed: int) -> duplicate.Tables:
+        sizes.append(len(some))
+        if len(some) > 8:
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: out of memory")
+        return duplicate.play_pairs(a, b, some, seed)
+
+    monkeypatch.setattr(match, "play_pairs", small_memory)
+    status, printed = run_match(capsys, "if", "random", "--deals", "20", "--batch", "20")
+    assert status == 0
+    assert sizes[:2] == [20, 10]
+    assert "going on with 5 deals at a time" in printed
+    assert "20" in printed
+
+
 # ----------------------------------------------------------------------------- eval.tournament
 
 

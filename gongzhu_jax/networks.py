@@ -1,0 +1,116 @@
+"""Policy-and-value networks of ScrofaZero (paper section 4), in Flax linen: parameters are plain pytrees.
+
+A network maps inputs ``float32[..., 434]`` to 52 policy numbers and one value in points. The policy numbers are
+meant to be multiplied by the legal mask before a softmax (the paper's loss), not masked after it.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+from gongzhu_jax import features
+
+VALUE_SCALE = 10.0
+"""The value head's output is multiplied by this, so that the head works in tens of points."""
+
+
+def mixed_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, **options: Any) -> jax.Array:
+    """``lax.dot_general`` with bfloat16 operands and float32 accumulation."""
+    del options  # precision is what this function is for
+    left, right = lhs.astype(jnp.bfloat16), rhs.astype(jnp.bfloat16)
+    return jax.lax.dot_general(left, right, dimension_numbers, preferred_element_type=jnp.float32)
+
+
+class FullyConnected(nn.Module):
+    """Fully connected, ReLU, skip connections, no normalisation.
+
+    Three layers, then residual blocks ``x + relu(W2 relu(W1 x))`` of the last width, then two heads.
+
+    Attributes:
+      widths: of the first three layers; the last one is the width of the blocks.
+      blocks: how many residual blocks.
+      mixed: multiply in bfloat16 and accumulate in float32; parameters stay float32.
+    """
+
+    widths: tuple[int, ...] = (2048, 2048, 512)
+    blocks: int = 10
+    mixed: bool = False
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]``."""
+        dense = functools.partial(nn.Dense, dot_general=mixed_dot_general) if self.mixed else nn.Dense
+        for i, width in enumerate(self.widths):
+            x = nn.relu(dense(width, name=f"layer_{i}")(x))
+        for i in range(self.blocks):
+            inner = nn.relu(dense(self.widths[-1], name=f"block_{i}_in")(x))
+            x = x + nn.relu(dense(self.widths[-1], name=f"block_{i}_out")(inner))
+        return _heads(x)
+
+
+class ResNet18(nn.Module):
+    """The paper's third topology: ResNet-18 on the input laid out as a 21 × 21 picture, without normalisation."""
+
+    widths: tuple[int, ...] = (64, 128, 256, 512)
+    mixed: bool = False
+
+    @nn.compact
+    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]``."""
+        batch = x.shape[:-1]
+        side = 21
+        x = jnp.pad(x.reshape(-1, x.shape[-1]), ((0, 0), (0, side * side - x.shape[-1])))
+        x = x.reshape(-1, side, side, 1)
+        dtype = jnp.bfloat16 if self.mixed else jnp.float32
+        conv = functools.partial(nn.Conv, kernel_size=(3, 3), dtype=dtype)
+        x = nn.relu(conv(self.widths[0])(x))
+        for stage, width in enumerate(self.widths):
+            for block in range(2):
+                stride = 2 if stage and not block else 1
+                inner = conv(width)(nn.relu(conv(width, strides=stride)(x)))
+                if inner.shape != x.shape:
+                    x = conv(width, kernel_size=(1, 1), strides=stride)(x)
+                x = nn.relu(x + inner)
+        policy, value = _heads(x.mean(axis=(1, 2)).astype(jnp.float32))
+        return policy.reshape(*batch, 52), value.reshape(batch)
+
+
+def _heads(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    policy = nn.Dense(52, name="policy")(x)
+    value = nn.Dense(1, name="value")(x)[..., 0]
+    return policy, VALUE_SCALE * value
+
+
+PRESETS: dict[str, nn.Module] = {
+    "fc24": FullyConnected(),
+    "fc16": FullyConnected(blocks=6),
+    "fc-small": FullyConnected(widths=(512, 512, 256), blocks=3),
+    "resnet18": ResNet18(),
+}
+"""``fc24`` and ``fc16`` are the paper's "24 layers" and "16 layers"; ``fc-small`` has about 1 M parameters."""
+
+
+def make(name: str, mixed: bool = False) -> nn.Module:
+    """A network by the name of its preset.
+
+    Raises:
+      ValueError: there is no such preset.
+    """
+    if name not in PRESETS:
+        raise ValueError(f"no network {name!r}; there are: {', '.join(PRESETS)}")
+    return PRESETS[name].clone(mixed=mixed)
+
+
+def init(network: nn.Module, key: jax.Array) -> Any:
+    """Fresh parameters, a pytree of ``float32`` arrays."""
+    return network.init(key, jnp.zeros((1, features.SIZE), jnp.float32))
+
+
+def count(params: Any) -> int:
+    """Number of parameters."""
+    return sum(x.size for x in jax.tree.leaves(params))
