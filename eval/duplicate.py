@@ -119,7 +119,7 @@ def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAP
 def _raise_illegal(a: Player, b: Player, deals: Deals, ends: State, played: np.ndarray) -> None:
     deal, table = (int(i[0]) for i in np.nonzero(ends.illegal))
     state = jax.tree.map(lambda x: jnp.asarray(x[deal, table]), ends)
-    team = int(game.mover(state)) % 2
+    team = int(game.mover_team(state))
     name = (a if team == table else b).name
     problem = game.why_illegal(state, int(played[deal, table, int(state.ply)]))
     raise IllegalCardError(f"player {name!r}, deal {deals.ids[deal]}, table {table + 1}: {problem}")
@@ -145,7 +145,7 @@ def _play_pairs(
         seats = jax.vmap(game.mover)(states)
         luck = 4 * states.ply.astype(jnp.int32) + seats
         keys = jax.vmap(jax.random.fold_in)(deal_keys, luck)
-        plays_a = seats % 2 == a_team
+        plays_a = jax.vmap(game.mover_team)(states) == a_team
         played = _choose(a, b, plays_a, keys, states, seats)
         return jax.vmap(game.step)(states, played), played
 

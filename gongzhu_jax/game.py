@@ -199,6 +199,11 @@ def mover(game: State | View) -> jax.Array:
     return (leader(game) + (game.ply & 3)) & 3
 
 
+def mover_team(game: State | View) -> jax.Array:
+    """The team of the player to move: ``int8[]``."""
+    return rules.team_of(mover(game), game.rules)
+
+
 def legal_cards(game: State | View) -> jax.Array:
     """The cards that the player to move may play: ``bool[52]``.
 

@@ -141,10 +141,9 @@ VARIANTS: dict[str, Rules] = {
 """Rules that records may name."""
 
 
-def same_team(a: jax.Array, b: jax.Array, rules: Rules) -> jax.Array:
-    """Whether seats ``a`` and ``b`` (integers ``[...]``) play together: ``bool[...]``."""
-    team = jnp.array(rules.teams, jnp.int8)
-    return team[a] == team[b]
+def team_of(seat: jax.Array, rules: Rules) -> jax.Array:
+    """The team of a seat, integer ``[...]``: ``int8[...]``. Signs of values come from here, never from parity."""
+    return jnp.array(rules.teams, jnp.int8)[seat]
 
 
 def legal_masks(hand: jax.Array, led: jax.Array) -> jax.Array:
