@@ -6,14 +6,19 @@ meant to be multiplied by the legal mask before a softmax (the paper's loss), no
 
 from __future__ import annotations
 
+import dataclasses
 import functools
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
 from gongzhu_jax import features
+from gongzhu_jax.game import State
+
+_NOT_SIZES = {"parent", "name"}  # fields that every Flax module has
 
 VALUE_SCALE = 10.0
 """The value head's output is multiplied by this, so that the head works in tens of points."""
@@ -109,6 +114,44 @@ def make(name: str, mixed: bool = False) -> nn.Module:
 def init(network: nn.Module, key: jax.Array) -> Any:
     """Fresh parameters, a pytree of ``float32`` arrays."""
     return network.init(key, jnp.zeros((1, features.SIZE), jnp.float32))
+
+
+def apply(network: nn.Module, params: Any, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]`` of inputs ``float32[..., 434]``."""
+    return cast("tuple[jax.Array, jax.Array]", network.apply(params, inputs))
+
+
+def leaf_function(network: nn.Module, params: Any) -> Callable[[State], jax.Array]:
+    """The network's value as what a search asks of leaves: States ``[C]`` to points still to come ``float32[C]``."""
+    return lambda states: apply(network, params, jax.vmap(features.encode)(states))[1]
+
+
+def describe(network: nn.Module) -> dict[str, Any]:
+    """A network as JSON values: its class and sizes."""
+    sizes = {
+        f.name: getattr(network, f.name) for f in dataclasses.fields(network) if f.name not in _NOT_SIZES
+    }
+    return {"class": type(network).__name__, **sizes}
+
+
+def from_description(description: Mapping[str, Any]) -> nn.Module:
+    """The network that :func:`describe` described.
+
+    Raises:
+      ValueError: the description is of no network here, naming what is wrong.
+    """
+    fields = dict(description)
+    kinds = {kind.__name__: kind for kind in (FullyConnected, ResNet18)}
+    kind = kinds.get(fields.pop("class", ""))
+    if kind is None:
+        raise ValueError(f"no network class {description.get('class')!r}; there are: {', '.join(kinds)}")
+    known = {f.name for f in dataclasses.fields(kind)} - _NOT_SIZES
+    if unknown := set(fields) - known:
+        raise ValueError(
+            f"network class {kind.__name__} has no {', '.join(sorted(unknown))}; it has: {sorted(known)}"
+        )
+    sizes: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in fields.items()}
+    return kind(**sizes)
 
 
 def count(params: Any) -> int:

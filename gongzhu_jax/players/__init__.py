@@ -17,11 +17,13 @@ from gongzhu_jax.players.base import Player
 from gongzhu_jax.players.greed import greed
 from gongzhu_jax.players.mr_if import mr_if
 from gongzhu_jax.players.random import random
+from gongzhu_jax.players.raw import raw
 
 FACTORIES: dict[str, Callable[..., Player]] = {
     "random": random,
     "if": mr_if,
     "greed": greed,
+    "raw": raw,
 }
 
 
@@ -50,6 +52,9 @@ def make(spec: str) -> Player:
         if key in arguments:
             raise ValueError(f"player {spec!r} sets {key} twice")
         arguments[key] = _convert(spec, key, value, known[key].annotation)
+    missing = [key for key, p in known.items() if p.default is p.empty and key not in arguments]
+    if missing:
+        raise ValueError(f"player {name!r} needs {missing[0]}: write {name}:{missing[0]}=…")
     try:
         return FACTORIES[name](**arguments)
     except ValueError as error:
@@ -72,4 +77,4 @@ def _nearest(word: str, known: Any) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-__all__ = ["FACTORIES", "Player", "greed", "make", "mr_if", "random"]
+__all__ = ["FACTORIES", "Player", "greed", "make", "mr_if", "random", "raw"]

@@ -1,0 +1,93 @@
+"""Self-play with open hands: every ply is searched, played, and becomes a sample (ScrofaZero, section 3.3)."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+
+import gongzhu_jax as gz
+from gongzhu_jax import features, game, networks, search
+from gongzhu_jax.game import State
+from gongzhu_jax.players.base import best_card
+from gongzhu_jax.rules import PAPER, Rules
+
+
+@dataclasses.dataclass(frozen=True)
+class SearchSettings:
+    """How self-play searches: T = base + per_card · L simulations, exploration in points, games in lockstep."""
+
+    base: int = 0
+    per_card: int = 2
+    exploration: float = search.DEFAULT_EXPLORATION
+    chunk: int = 256
+
+
+class Samples(NamedTuple):
+    """What the network learns from, ``[N]`` positions.
+
+    inputs: ``bool[N, 434]``, open hands, for the player to move.
+    policy: ``float32[N, 52]``, a distribution over the legal cards.
+    value: ``float32[N]``, points that the mover's team is expected to win over the other's from here on.
+    legal: ``bool[N, 52]``.
+    """
+
+    inputs: jax.Array
+    policy: jax.Array
+    value: jax.Array
+    legal: jax.Array
+
+
+def policy_target(q: jax.Array, legal: jax.Array, sharpness: float) -> jax.Array:
+    """p ∝ exp(sharpness · (Q − max Q)) over the legal cards: ``float32[..., 52]``; sharpness per point."""
+    return jax.nn.softmax(jnp.where(legal, sharpness * q, -jnp.inf), axis=-1)
+
+
+@functools.partial(jax.jit, static_argnames=("network", "games", "settings", "sharpness", "rules"))
+def play_games(
+    key: jax.Array,
+    params: Any,
+    network: nn.Module,
+    games: int,
+    settings: SearchSettings,
+    sharpness: float = 0.2,
+    rules: Rules = PAPER,
+) -> tuple[Samples, State]:
+    """Deal and play some games to the end, all four seats searching with the true hands.
+
+    Each plays the card of the best mean value, ties at random.
+
+    Args:
+      key: of the deals and of ties.
+      games: how many; static.
+      sharpness: of the policy target, per point.
+
+    Returns:
+      Samples ``[52 · games]``, ply by ply, and the States at the end ``[games]``.
+    """
+    key_deal, key_play = jax.random.split(key)
+    states = jax.vmap(lambda k: gz.deal(k, rules))(jax.random.split(key_deal, games))
+    leaf = networks.leaf_function(network, params)
+
+    def ply(states: State, key: jax.Array) -> tuple[State, Samples]:
+        found = search.search(
+            states, leaf, settings.base, settings.per_card, settings.exploration, settings.chunk
+        )
+        legal = jax.vmap(gz.legal_cards)(states)
+        made = jax.vmap(game.margin)(states).astype(jnp.float32)
+        made = jnp.where(jax.vmap(game.mover_team)(states) == 0, made, -made)
+        samples = Samples(
+            inputs=jax.vmap(features.encode)(states).astype(jnp.bool_),
+            policy=policy_target(found.q, legal, sharpness),
+            value=found.value - made,
+            legal=legal,
+        )
+        played = jax.vmap(best_card)(jax.random.split(key, games), found.q)
+        return jax.vmap(gz.step)(states, played), samples
+
+    ended, samples = jax.lax.scan(ply, states, jax.random.split(key_play, game.NUM_PLIES))
+    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples), ended
