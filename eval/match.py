@@ -198,11 +198,14 @@ def _recorder(
     def write(deals: Deals, tables: Tables) -> None:
         if writer is None:
             return
+        games = []  # made before the first is written, so that an interrupt keeps whole batches only
         for i, deal in enumerate(deals.ids.tolist()):
             for t, seats in enumerate(((a.name, b.name), (b.name, a.name))):
                 end = jax.tree.map(lambda x, i=i, t=t: x[i, t], tables.ends)
                 extra = {"deal_number": deal, "table": t + 1}
-                writer.write(records.from_state(end, players=seats * 2, seed=seed, extra=extra))
+                games.append(records.from_state(end, players=seats * 2, seed=seed, extra=extra))
+        for record in games:
+            writer.write(record)
 
     return write
 
