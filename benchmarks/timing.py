@@ -29,11 +29,6 @@ def first_call(call: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def ratios(numerator: list[float], denominator: list[float]) -> list[float]:
-    """Round by round."""
-    return [a / b for a, b in zip(numerator, denominator, strict=True)]
-
-
 def stderr(values: list[float]) -> float:
     """Standard error of the mean, 0 for a single value."""
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
