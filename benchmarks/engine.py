@@ -148,8 +148,7 @@ def run(args: Engine, console: Console) -> None:
     seconds = timing.in_turn(calls, args.rounds)
     rate = {name: plies[name] / statistics.median(values) for name, values in seconds.items()}
     bandwidth = 2 * sweeps * block.nbytes / statistics.median(seconds["memory"])
-    size = game.state_bytes(states)  # of the largest batch
-    size //= args.batches[-1]
+    size = game.state_bytes(jax.eval_shape(gz.deal, key))
     cores = (os.cpu_count() or 1) if jax.devices()[0].platform == "cpu" else 1
 
     def best(what: str) -> str:
@@ -170,16 +169,17 @@ def run(args: Engine, console: Console) -> None:
     console.print(table)
 
     figures = {
-        "plies_per_s": rate_figure(whole, plies, seconds),
-        "plies_per_s_no_reset": rate_figure(steps, plies, seconds),
+        "plies_per_s": timing.rate(plies[whole], seconds[whole], "plies/s"),
+        "plies_per_s_no_reset": timing.rate(plies[steps], seconds[steps], "plies/s"),
         "best_batch": Figure(int(whole.split()[1]), "games", 1),
     }
     for name in PGX_GAMES:
-        figures[f"steps_per_s_pgx_{name}"] = rate_figure(best(f"pgx_{name}"), plies, seconds)
-        figures[f"ratio_pgx_{name}"] = ratio(whole, best(f"pgx_{name}"))
+        live = best(f"pgx_{name}")
+        figures[f"steps_per_s_pgx_{name}"] = timing.rate(plies[live], seconds[live], "steps/s")
+        figures[f"ratio_pgx_{name}"] = ratio(whole, live)
         figures[f"ratio_pgx_{name}_no_reset"] = ratio(steps, best(f"pgx_{name}_no_reset"))
     figures |= {
-        "oracle_plies_per_s": rate_figure("oracle", plies, seconds),
+        "oracle_plies_per_s": timing.rate(plies["oracle"], seconds["oracle"], "plies/s"),
         "ratio_oracle": ratio(whole, "oracle", per=cores),
         "memory_bytes_per_s": Figure(bandwidth, "bytes/s", args.rounds),
         "bandwidth_share": Figure(rate[steps] * 2 * size / bandwidth, "ratio", args.rounds),
@@ -194,12 +194,6 @@ def run(args: Engine, console: Console) -> None:
 def deal_and_play(deal: Callable[..., gz.State], play: Callable[..., gz.State], key: jax.Array) -> gz.State:
     """New deals, played to the end."""
     return play(deal(key), key)
-
-
-def rate_figure(name: str, plies: dict[str, int], seconds: dict[str, list[float]]) -> Figure:
-    """Plies or steps per second: the median round and the spread of rounds."""
-    rates = [plies[name] / s for s in seconds[name]]
-    return Figure(statistics.median(rates), "plies/s", len(rates), timing.stderr(rates))
 
 
 def main() -> int:

@@ -11,7 +11,6 @@ import dataclasses
 import functools
 import json
 import random
-import statistics
 import sys
 import time
 from collections.abc import Callable
@@ -87,14 +86,12 @@ def matches(deals: duplicate.Deals, console: Console) -> dict[str, Figure]:
     many = duplicate.random_deals(1, 16_384)
     first, second = players.make("if"), players.make("random")
     play_match(first, second, many.slice(0, 1024), 0, 1024, console)
-    rates = []
+    seconds_each = []
     for _ in range(5):
         start = time.perf_counter()
         play_match(first, second, many, 0, 1024, console)
-        rates.append(2 * len(many) / (time.perf_counter() - start))
-    found["if_random_games_per_s"] = Figure(
-        statistics.median(rates), "games/s", len(rates), timing.stderr(rates)
-    )
+        seconds_each.append(time.perf_counter() - start)
+    found["if_random_games_per_s"] = timing.rate(2 * len(many), seconds_each, "games/s")
     return found
 
 
@@ -107,7 +104,6 @@ def sampler(args: Players) -> dict[str, Figure]:
     call = functools.partial(sample, keys, views)
     jax.block_until_ready(call())
     seconds = timing.in_turn({"worlds": call}, args.rounds)["worlds"]
-    rates = [20 * args.games / s for s in seconds]
     worst, draws = 0.0, 200_000
     for unseen, voids, _ in ENDINGS.values():
         view = ending(unseen, voids)
@@ -119,7 +115,7 @@ def sampler(args: Players) -> dict[str, Figure]:
             drawn = cards.to_bools(worlds.sample(jax.random.key(0), view, draws))
             worst = max(worst, float(np.abs(np.asarray(drawn).mean(axis=0) - exact).max()))
     return {
-        "worlds_per_s": Figure(statistics.median(rates), "worlds/s", len(rates), timing.stderr(rates)),
+        "worlds_per_s": timing.rate(20 * args.games, seconds, "worlds/s"),
         "worlds_max_marginal_deviation": Figure(worst, "probability", draws),
     }
 
@@ -159,13 +155,10 @@ def decisions(args: Players) -> dict[str, Figure]:
     for call in calls.values():
         jax.block_until_ready(call())
     seconds = timing.in_turn(calls, args.rounds)
-    figures = {}
-    for name, values in seconds.items():
-        rates = [counts[name] / s for s in values]
-        figures[f"decisions_per_s_{name}"] = Figure(
-            statistics.median(rates), "decisions/s", len(rates), timing.stderr(rates)
-        )
-    return figures
+    return {
+        f"decisions_per_s_{name}": timing.rate(counts[name], values, "decisions/s")
+        for name, values in seconds.items()
+    }
 
 
 def in_chunks(player: players.Player, chunk: int, keys: jax.Array, views: gz.View) -> jax.Array:

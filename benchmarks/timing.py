@@ -10,6 +10,8 @@ from typing import Any
 import jax
 from rich.progress import track
 
+from gongzhu_jax.results import Figure
+
 
 def in_turn(calls: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, list[float]]:
     """Seconds of each call in each round; results are waited for. Calls must have run once before."""
@@ -27,6 +29,12 @@ def first_call(call: Callable[[], Any]) -> float:
     start = time.perf_counter()
     jax.block_until_ready(call())
     return time.perf_counter() - start
+
+
+def rate(count: int, seconds: list[float], unit: str) -> Figure:
+    """Things per second: the median round, and the spread of rounds."""
+    rates = [count / s for s in seconds]
+    return Figure(statistics.median(rates), unit, len(rates), stderr(rates))
 
 
 def stderr(values: list[float]) -> float:

@@ -386,10 +386,8 @@ def is_over(game: State | View) -> jax.Array:
 
 
 def state_bytes(state: State) -> int:
-    """Bytes of one game's arrays."""
-    return sum(
-        x.dtype.itemsize * int(np.prod(x.shape)) for x in jax.tree.leaves(jax.eval_shape(lambda: state))
-    )
+    """Bytes of a State's arrays (or of their shapes, from ``jax.eval_shape``)."""
+    return sum(x.dtype.itemsize * int(np.prod(x.shape)) for x in jax.tree.leaves(state))
 
 
 def is_concrete(*values: Any) -> bool:

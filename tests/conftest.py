@@ -1,7 +1,9 @@
 """Fixtures shared by all tests."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -21,6 +23,12 @@ def shared_data() -> Path:
     if not (folder / "standard_deals_1024.tsv").exists():
         pytest.skip(f"the shared data is not there: {folder} (set GONGZHU_DATA to its folder)")
     return folder
+
+
+@pytest.fixture(scope="session")
+def recorded_cases(shared_data: Path) -> dict[str, Any]:
+    """Decisions of the original reference players, by player."""
+    return json.loads((shared_data / "opponent_cases.json").read_text())
 
 
 def play_random(key: jax.Array, state: gz.State, plies: int = 52) -> tuple[gz.State, gz.State]:

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import pytest
 from rich.console import Console
 
 from benchmarks import engine, players
@@ -10,7 +9,6 @@ from gongzhu_jax import results
 
 
 def test_engine_benchmark(tmp_path: Path) -> None:
-    pytest.importorskip("pgx", reason="pgx is a development dependency")
     engine.run(engine.Engine(batches=(1, 8), pgx_batches=(4,), rounds=2, out=tmp_path), Console(quiet=True))
     figures = results.read("engine", tmp_path)["figures"]
     wanted = {

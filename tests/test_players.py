@@ -1,9 +1,7 @@
 """The reference players against the recorded decisions of the original programs and the plain-Python oracle."""
 
 import dataclasses
-import json
 import random
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -33,29 +31,26 @@ def turns() -> tuple[gz.State, gz.View]:
 # ----------------------------------------------------------------------------- recorded decisions
 
 
-@pytest.fixture(scope="session")
-def cases(shared_data: Path) -> dict[str, Any]:
-    return json.loads((shared_data / "opponent_cases.json").read_text())
+def test_if_plays_the_recorded_cards(recorded_cases: dict[str, Any]) -> None:
+    assert len(recorded_cases["mr_if"]) == 1200
+    assert recorded.if_disagreements(recorded_cases["mr_if"]) == []
 
 
-def test_if_plays_the_recorded_cards(cases: dict[str, Any]) -> None:
-    assert len(cases["mr_if"]) == 1200
-    assert recorded.if_disagreements(cases["mr_if"]) == []
+def test_greed_fourth_to_play_has_the_recorded_values_exactly(recorded_cases: dict[str, Any]) -> None:
+    assert len(recorded.exact_cases(recorded_cases["greed"])) > 50
+    assert recorded.exact_disagreements(recorded_cases["greed"]) == []
 
 
-def test_greed_fourth_to_play_has_the_recorded_values_exactly(cases: dict[str, Any]) -> None:
-    assert len(recorded.exact_cases(cases["greed"])) > 50
-    assert recorded.exact_disagreements(cases["greed"]) == []
-
-
-def test_greed_sampled_values_are_the_recorded_ones_within_their_error(cases: dict[str, Any]) -> None:
+def test_greed_sampled_values_are_the_recorded_ones_within_their_error(
+    recorded_cases: dict[str, Any],
+) -> None:
     """Where no void is shown: all values within 4 standard errors, and the recorded top card is ours or tied.
 
     About 1,000 values: one beyond 4 standard errors has probability 0.06, were the keys not fixed. The records
     are means over a few hundred worlds, so two cards may change places in them; never by more than 3 of the
     standard errors of their difference, and in at most one case of 25.
     """
-    found = recorded.sampled_comparison(cases["greed"])
+    found = recorded.sampled_comparison(recorded_cases["greed"])
     assert len(found.worst) > 100
     assert found.worst.max() <= 4
     assert found.gap_errors.max() <= 3

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import gongzhu_jax as gz
 from gongzhu_jax import cards, rules
 from tests.oracle import gongzhu as oracle
-
-HEARTS = "H2 H3 H4 H5 H6 H7 H8 H9 H10 HJ HQ HK HA"
+from tests.oracle.cases import EXACT_CASES, HEARTS
 
 
 def score(names: str, variant: gz.Rules = rules.PAPER) -> int:
@@ -22,22 +21,7 @@ def score(names: str, variant: gz.Rules = rules.PAPER) -> int:
 @pytest.mark.parametrize(
     ("captured", "points"),
     [
-        ("", 0),
-        ("C10", 50),
-        ("C10 H2", 0),
-        ("SQ DJ C10", 0),
-        ("SQ C10", -200),
-        ("DJ C10", 200),
-        ("HA HK SQ C10", -380),
-        (HEARTS.removeprefix("H2 "), -200),
-        (HEARTS, 200),
-        (HEARTS + " C10", 400),
-        (HEARTS + " SQ", 100),
-        (HEARTS + " DJ", 300),
-        (HEARTS + " DJ C10", 600),
-        (HEARTS + " SQ DJ C10", 400),
-        ("SQ HA HK H5", -200),
-        ("H5 H6", -20),
+        *EXACT_CASES,
         # the same with cards that do not score in the pile
         ("C10 S2 SA D10 C9", 50),
         (HEARTS + " C2 C3 SK DA", 200),

@@ -146,6 +146,11 @@ def test_ended_games_are_not_searched(random_games: tuple[gz.State, gz.State]) -
     assert not found.visits.any()
 
 
+def test_memory_of_a_tree_is_what_it_says(positions: gz.State) -> None:
+    planted = jax.eval_shape(lambda s: search._plant(s, 27), at(positions, slice(0, 1)))
+    assert search.bytes_per_root(base=0, per_card=2) == game.state_bytes(planted)
+
+
 def test_parameters_out_of_range(positions: gz.State) -> None:
     with pytest.raises(ValueError, match="not negative"):
         search.search(positions, leaf, base=0, per_card=0)

@@ -15,16 +15,7 @@ import pytest
 from . import gongzhu as gz
 from . import opponents as op
 from . import worlds as wd
-
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data"
-needs_data = pytest.mark.skipif(
-    not DATA.is_dir(), reason="recorded data absent: ../shared/data beside the repository"
-)
-
-
-def read_json(name: str) -> Any:
-    return json.loads((DATA / name).read_text())
-
+from .cases import EXACT_CASES, HEARTS
 
 # ----------------------------------------------------------------------------------- rules (game.md)
 
@@ -38,30 +29,7 @@ def test_names() -> None:
             gz.parse(word)
 
 
-H = "H2 H3 H4 H5 H6 H7 H8 H9 H10 HJ HQ HK HA"
-
-
-@pytest.mark.parametrize(
-    ("captured", "points"),
-    [
-        ("", 0),
-        ("C10", 50),
-        ("C10 H2", 0),
-        ("SQ DJ C10", 0),
-        ("SQ C10", -200),
-        ("DJ C10", 200),
-        ("HA HK SQ C10", -380),
-        (H[3:], -200),
-        (H, 200),
-        (H + " C10", 400),
-        (H + " SQ", 100),
-        (H + " DJ", 300),
-        (H + " DJ C10", 600),
-        (H + " SQ DJ C10", 400),
-        ("SQ HA HK H5", -200),
-        ("H5 H6", -20),
-    ],
-)
+@pytest.mark.parametrize(("captured", "points"), EXACT_CASES)
 def test_exact_cases(captured: str, points: int) -> None:
     """game.md, exact cases; cards without a score in the pile change nothing."""
     pile = gz.cards(captured)
@@ -78,7 +46,7 @@ def test_point_table() -> None:
 
 def test_variants() -> None:
     """game.md, variants people play."""
-    hearts = gz.cards(H)
+    hearts = gz.cards(HEARTS)
     assert gz.score(gz.cards("H4 H5"), points=gz.POINTS_H4) == -20
     assert gz.score(gz.cards("SQ C10"), points=gz.POINTS_PIG_200) == -400
     assert gz.score([*hearts, gz.PIG], hearts_and_pig=300) == 300
@@ -91,7 +59,7 @@ def test_variants() -> None:
 
 
 def test_hearts_scores() -> None:
-    hearts = gz.cards(H)
+    hearts = gz.cards(HEARTS)
     assert gz.hearts_scores([set(hearts[:3]), {gz.PIG}, set(), set(hearts[3:])]) == [-3, -13, 0, -10]
     assert gz.hearts_scores([set(), {gz.PIG, *hearts}, set(), set()]) == [-26, 0, -26, -26]
     assert gz.hearts_scores([{gz.PIG}, set(hearts), set(), set()]) == [-13, -13, 0, 0]
@@ -133,17 +101,15 @@ def test_random_games_end() -> None:
         assert set().union(*game.captured) == set(range(52))
 
 
-@needs_data
-def test_arena_games() -> None:
-    lines = (DATA / "arena_games.jsonl").read_text().splitlines()
+def test_arena_games(shared_data: Path) -> None:
+    lines = (shared_data / "arena_games.jsonl").read_text().splitlines()
     assert len(lines) == 27
     for line in lines:
         assert gz.replay(json.loads(line)).over
 
 
-@needs_data
-def test_replay_refuses_a_changed_record() -> None:
-    record = json.loads((DATA / "arena_games.jsonl").read_text().splitlines()[0])
+def test_replay_refuses_a_changed_record(shared_data: Path) -> None:
+    record = json.loads((shared_data / "arena_games.jsonl").read_text().splitlines()[0])
     with pytest.raises(ValueError, match="scores"):
         gz.replay({**record, "scores": [1, 0, 0, 0]})
     with pytest.raises(ValueError, match="lead"):
@@ -289,9 +255,8 @@ def test_if_rules(hand: str, table: str, expected: str) -> None:
     assert op.mr_if(0, held, [], [leader, *led], random.Random(4)) in gz.cards(expected)
 
 
-@needs_data
-def test_if_recorded() -> None:
-    cases = read_json("opponent_cases.json")["mr_if"]
+def test_if_recorded(recorded_cases: dict[str, Any]) -> None:
+    cases = recorded_cases["mr_if"]
     assert len(cases) == 1200
     for case in cases:
         assert {gz.parse(word) for word in case["choices"]} <= op.if_choices(*position(case)), case
@@ -345,14 +310,13 @@ def test_lead_bonus() -> None:
     assert short == {(1, 4), (1, 8), (2, 5), (2, 8), (2, 11), (3, 7), (4, 5), (4, 7), (5, 5)}
 
 
-@needs_data
-def test_lead_bonus_recorded() -> None:
+def test_lead_bonus_recorded(recorded_cases: dict[str, Any]) -> None:
     """The last digit of recorded values shows the truncation where every T is a multiple of ten.
 
     That is so when the leader holds C10 but leads another card, or C10 has been captured.
     """
     seen = 0
-    for case in read_json("opponent_cases.json")["greed"]:
+    for case in recorded_cases["greed"]:
         seat, hand, tricks, table = position(case)
         captured = {c for _, *trick in tricks for c in trick}
         if len(table) > 1 or len(tricks) >= 3 or gz.DOUBLER not in captured | set(hand):
@@ -366,10 +330,9 @@ def test_lead_bonus_recorded() -> None:
     assert seen > 50
 
 
-@needs_data
-def test_greed_fourth_recorded() -> None:
+def test_greed_fourth_recorded(recorded_cases: dict[str, Any]) -> None:
     """Fourth to play nothing is sampled: the recorded values are exact."""
-    cases = [c for c in read_json("opponent_cases.json")["greed"] if len(c["table"]) == 4]
+    cases = [c for c in recorded_cases["greed"] if len(c["table"]) == 4]
     assert len(cases) == 86
     rng = random.Random(5)
     for case in cases:
@@ -379,14 +342,13 @@ def test_greed_fourth_recorded() -> None:
         assert op.greed(*position(case), rng) == next(c for c in recorded if recorded[c] == best)
 
 
-@needs_data
-def test_greed_whole_world_sets_recorded() -> None:
+def test_greed_whole_world_sets_recorded(recorded_cases: dict[str, Any]) -> None:
     """With shown voids and few worlds, some records list every world once but still divide by `samples`.
 
     Those cases pin the values of seats that are not fourth exactly (to the three digits recorded).
     """
     exact = 0
-    for case in read_json("opponent_cases.json")["greed"]:
+    for case in recorded_cases["greed"]:
         seat, hand, tricks, table = position(case)
         seats, unseen, needs, voids = op.hidden(seat, hand, tricks, table)
         count = wd.count_worlds(unseen, needs, voids)
@@ -402,13 +364,12 @@ def test_greed_whole_world_sets_recorded() -> None:
     assert exact == 14
 
 
-@needs_data
-def test_greed_sampled_recorded() -> None:
+def test_greed_sampled_recorded(recorded_cases: dict[str, Any]) -> None:
     """No shown void: the values differ from ours by sampling error only."""
     rng = random.Random(6)
     zs: list[float] = []
     same_best = cases = 0
-    for case in read_json("opponent_cases.json")["greed"]:
+    for case in recorded_cases["greed"]:
         seat, hand, tricks, table = position(case)
         if len(table) == 4 or case["void_shown"]:
             continue
