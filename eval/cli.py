@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import tyro
 from rich.console import Console
@@ -21,15 +21,23 @@ class UsageError(ValueError):
 
 
 def run(
-    command: type[Command], body: Callable[[Command, Console], int], prog: str, args: Sequence[str] | None
+    command: type[Command],
+    body: Callable[[Command, Console], int],
+    prog: str,
+    args: Sequence[str] | None,
+    default: Command | None = None,
 ) -> int:
     """Parse a command line into a dataclass and run it.
+
+    Args:
+      default: what flags default to, where that is not the class's own.
 
     Returns:
       The exit status: what ``body`` returns; 2 for a wrong command line, 1 for bad input, 130 after Ctrl-C.
     """
     console = Console(stderr=False)
-    parsed = tyro.cli(command, prog=prog, args=args)
+    options: dict[str, Any] = {} if default is None else {"default": default}
+    parsed: Command = tyro.cli(command, prog=prog, args=args, **options)
     try:
         return body(parsed, console)
     except UsageError as error:

@@ -7,12 +7,16 @@ relative in a View, so nobody can tell the difference, and a (deal, seat, ply) k
 
 from __future__ import annotations
 
+import collections
+import concurrent.futures
 import dataclasses
 import functools
+import itertools
 import math
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -24,6 +28,8 @@ from gongzhu_jax import deals as deal_files
 from gongzhu_jax.game import NUM_PLIES, State
 from gongzhu_jax.players import Player
 from gongzhu_jax.rules import PAPER, Rules
+
+T = TypeVar("T")
 
 
 def default_batch() -> int:
@@ -108,8 +114,7 @@ def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAP
     Raises:
       IllegalCardError: naming player, deal, table, ply and card.
     """
-    key = jax.random.fold_in(jax.random.key(seed), 0x6C75636B)  # apart from the keys that deal
-    ends, played, margins = _play_pairs(key, deals.ids, deals.hands, deals.leaders, a, b, rules)
+    ends, played, margins = _tables(luck(seed), deals.ids, deals.hands, deals.leaders, a, b, rules)
     ends, played, margins = jax.device_get((ends, played, margins))
     if ends.illegal.any():
         _raise_illegal(a, b, deals, ends, played)
@@ -125,16 +130,24 @@ def _raise_illegal(a: Player, b: Player, deals: Deals, ends: State, played: np.n
     raise IllegalCardError(f"player {name!r}, deal {deals.ids[deal]}, table {table + 1}: {problem}")
 
 
-@functools.partial(jax.jit, static_argnames=("a", "b", "rules"))
-def _play_pairs(
+def luck(seed: int) -> jax.Array:
+    """The key of the players' luck, apart from the keys that deal."""
+    return jax.random.fold_in(jax.random.key(seed), 0x6C75636B)
+
+
+def tables(
     key: jax.Array,
     ids: jax.Array,
     hands: jax.Array,
     leaders: jax.Array,
     a: Player,
     b: Player,
-    rules: Rules,
+    rules: Rules = PAPER,
 ) -> tuple[State, jax.Array, jax.Array]:
+    """What :func:`play_pairs` traces: States at the end, cards and A's margins, ``[N, 2]`` each.
+
+    For whoever compiles play together with something else, such as players made from parameters inside jit.
+    """
     num = ids.shape[0]
     start = jax.vmap(lambda h, leader: game.from_hands(h, leader, rules))(hands, leaders)
     states = jax.tree.map(lambda x: jnp.concatenate([x, x]), start)
@@ -143,8 +156,7 @@ def _play_pairs(
 
     def ply(states: State, _: None) -> tuple[State, jax.Array]:
         seats = jax.vmap(game.mover)(states)
-        luck = 4 * states.ply.astype(jnp.int32) + seats
-        keys = jax.vmap(jax.random.fold_in)(deal_keys, luck)
+        keys = jax.vmap(jax.random.fold_in)(deal_keys, 4 * states.ply.astype(jnp.int32) + seats)
         plays_a = jax.vmap(game.mover_team)(states) == a_team
         played = _choose(a, b, plays_a, keys, states, seats)
         return jax.vmap(game.step)(states, played), played
@@ -153,6 +165,9 @@ def _play_pairs(
     margins = jax.vmap(game.margin)(ends) * jnp.where(a_team == 0, 1, -1)
     by_deal = functools.partial(jax.tree.map, lambda x: jnp.swapaxes(x.reshape(2, num, *x.shape[1:]), 0, 1))
     return by_deal(ends), by_deal(played.T), by_deal(margins)
+
+
+_tables = jax.jit(tables, static_argnames=("a", "b", "rules"))
 
 
 def _choose(
@@ -207,6 +222,25 @@ def summarize(margins: np.ndarray) -> Summary:
     stderr = float(pairs.std(ddof=1) / math.sqrt(n)) if n > 1 else math.nan
     mean = float(pairs.mean()) if n else math.nan
     return Summary(n, mean, stderr, int((pairs > 0).sum()), int((pairs == 0).sum()), int((pairs < 0).sum()))
+
+
+def in_threads(play: Callable[[Deals], T], parts: Iterable[Deals]) -> Iterator[T]:
+    """``map`` in order, on a CPU with as many threads as cores: much of a player runs on one core only.
+
+    The first part runs alone, so that what it compiles serves the others.
+    """
+    parts = iter(parts)
+    yield from map(play, itertools.islice(parts, 1))
+    workers = (os.cpu_count() or 1) if jax.devices()[0].platform == "cpu" else 1
+    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
+        waiting = collections.deque(pool.submit(play, part) for part in itertools.islice(parts, workers))
+        try:
+            while waiting:
+                done = waiting.popleft().result()
+                waiting.extend(pool.submit(play, part) for part in itertools.islice(parts, 1))
+                yield done
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def batches(deals: Deals, size: int) -> Iterator[Deals]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import collections
-import concurrent.futures
 import dataclasses
 import functools
-import itertools
 import math
-import os
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import jax
 import numpy as np
@@ -30,6 +26,7 @@ from eval.duplicate import (
     batches,
     default_batch,
     file_deals,
+    in_threads,
     play_pairs,
     random_deals,
     summarize,
@@ -37,8 +34,6 @@ from eval.duplicate import (
 from gongzhu_jax import records, results
 from gongzhu_jax.players import Player
 from gongzhu_jax.results import Figure
-
-T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,7 +139,7 @@ def play_match(
             while (first := sum(map(len, margins))) < len(deals):
                 play = functools.partial(_play_padded, a, b, seed, size)
                 try:
-                    for part, tables in _in_threads(play, batches(deals.slice(first, len(deals)), size)):
+                    for part, tables in in_threads(play, batches(deals.slice(first, len(deals)), size)):
                         on_batch(part, tables)
                         margins.append(tables.margins)
                         done = summarize(np.concatenate(margins))
@@ -159,25 +154,6 @@ def play_match(
         except KeyboardInterrupt:
             return np.concatenate(margins), True
     return np.concatenate(margins), False
-
-
-def _in_threads(play: Callable[[Deals], T], parts: Iterable[Deals]) -> Iterator[T]:
-    """``map`` in order, on a CPU with as many threads as cores: much of a player runs on one core only.
-
-    The first part runs alone, so that what it compiles serves the others.
-    """
-    parts = iter(parts)
-    yield from map(play, itertools.islice(parts, 1))
-    workers = (os.cpu_count() or 1) if jax.devices()[0].platform == "cpu" else 1
-    with concurrent.futures.ThreadPoolExecutor(workers) as pool:
-        waiting = collections.deque(pool.submit(play, part) for part in itertools.islice(parts, workers))
-        try:
-            while waiting:
-                done = waiting.popleft().result()
-                waiting.extend(pool.submit(play, part) for part in itertools.islice(parts, 1))
-                yield done
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)
 
 
 def _rate(pairs: int, started: float) -> float:

@@ -47,33 +47,31 @@ def policy_target(q: jax.Array, legal: jax.Array, sharpness: float) -> jax.Array
     return jax.nn.softmax(jnp.where(legal, sharpness * q, -jnp.inf), axis=-1)
 
 
-@functools.partial(jax.jit, static_argnames=("network", "games", "settings", "sharpness", "rules"))
+@functools.partial(jax.jit, static_argnames=("network", "settings", "sharpness", "rules"))
 def play_games(
-    key: jax.Array,
+    keys: jax.Array,
     params: Any,
     network: nn.Module,
-    games: int,
     settings: SearchSettings,
     sharpness: float = 0.2,
     rules: Rules = PAPER,
 ) -> tuple[Samples, State]:
-    """Deal and play some games to the end, all four seats searching with the true hands.
+    """Deal and play games to the end, all four seats searching with the true hands.
 
     Each plays the card of the best mean value, ties at random.
 
     Args:
-      key: of the deals and of ties.
-      games: how many; static.
+      keys: ``[G]``, one a game: its deal and its luck depend on nothing else.
       sharpness: of the policy target, per point.
 
     Returns:
-      Samples ``[52 · games]``, ply by ply, and the States at the end ``[games]``.
+      Samples ``[52 · G]``, game by game, and the States at the end ``[G]``.
     """
-    key_deal, key_play = jax.random.split(key)
-    states = jax.vmap(lambda k: gz.deal(k, rules))(jax.random.split(key_deal, games))
+    deal_keys, luck = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
+    states = jax.vmap(lambda k: gz.deal(k, rules))(deal_keys)
     leaf = networks.leaf_function(network, params)
 
-    def ply(states: State, key: jax.Array) -> tuple[State, Samples]:
+    def ply(states: State, number: jax.Array) -> tuple[State, Samples]:
         found = search.search(
             states, leaf, settings.base, settings.per_card, settings.exploration, settings.chunk
         )
@@ -86,8 +84,10 @@ def play_games(
             value=found.value - made,
             legal=legal,
         )
-        played = jax.vmap(best_card)(jax.random.split(key, games), found.q)
+        ties = jax.vmap(jax.random.fold_in, (0, None))(luck, number)
+        played = jax.vmap(best_card)(ties, found.q)
         return jax.vmap(gz.step)(states, played), samples
 
-    ended, samples = jax.lax.scan(ply, states, jax.random.split(key_play, game.NUM_PLIES))
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples), ended
+    ended, samples = jax.lax.scan(ply, states, jnp.arange(game.NUM_PLIES))
+    by_game = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:]), samples)
+    return by_game, ended

@@ -1,0 +1,221 @@
+"""The command line of training: flags, run folders, and what is checked before hours are spent."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import shutil
+import sys
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import jax
+import tyro
+from jax.sharding import Mesh
+from rich.console import Console
+
+from eval import cli
+from eval.cli import UsageError
+from train import checkpoints, devices, logs, loop
+from train import config as configs
+from train.config import BATCHES, MINUTES, PRESETS, Config
+
+CONFIG = "config.json"
+OWN = {CONFIG, "checkpoints", "damaged", "tensorboard", logs.CSV, logs.CURVE, loop.LAST, loop.BEST}
+"""What a run writes into its folder."""
+
+Make = Callable[[Config, Mesh], loop.Algorithm]
+Memory = Callable[[Config, Mesh], tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+    """Train by self-play: an empty folder becomes a player, which is measured against fixed opponents on the way.
+
+    Without --preset: quick on a CPU, paper with an accelerator. Ctrl-C saves and stops; --resume goes on as if
+    nothing had happened. Exit status: 0 done, 1 an error, 2 a wrong command, 130 interrupted.
+
+    Examples::
+
+        python -m train.selfplay
+        python -m train.selfplay --preset small --out runs/small --minutes 110
+        python -m train.selfplay --out runs/small --resume --batches 2000
+        python -m train.selfplay --preset paper --games 4096 --minibatch 4096 --learning-rate 4e-4
+    """
+
+    config: Annotated[Config, tyro.conf.arg(name="")]
+    out: Path | None = None
+    """Folder of the run. Default: runs/selfplay-PRESET."""
+    resume: bool = False
+    """Go on with the run of this folder; its config holds, and flags that differ from it are refused."""
+    overwrite: bool = False
+    """Remove the run of this folder and start anew."""
+    batches: int | None = None
+    """Batches of the whole run. Default: the preset's, without a limit where --minutes is given."""
+    minutes: float | None = None
+    """Wall time of this call. Default: the preset's, without a limit where --batches is given."""
+    keep: int = 3
+    """Checkpoints to keep beside the best one."""
+    coordinator: str | None = None
+    """HOST:PORT of process 0 when many processes share the run, or "auto" on a cluster that JAX knows."""
+    processes: int | None = None
+    """How many processes share the run, with --coordinator HOST:PORT."""
+    process: int | None = None
+    """The number of this process, from 0."""
+
+
+def main(make: Make, memory: Memory, prog: str, args: Sequence[str] | None) -> int:
+    """Parse, check, train; returns the exit status."""
+    given = list(sys.argv[1:] if args is None else args)
+
+    def body(command: Command, console: Console) -> int:
+        return train(command, make, memory, console)
+
+    try:
+        default = _defaults(given)
+    except ValueError as error:
+        logs.warn(f"{prog}: {error}")
+        return 2
+    return cli.run(Command, body, prog, given, default)
+
+
+def _defaults(args: list[str]) -> Command:
+    """What the flags default to: a preset, or with --resume the config of the run."""
+    first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    first.add_argument("--preset", default=None)
+    first.add_argument("--out", type=Path, default=None)
+    first.add_argument("--resume", action="store_true")
+    try:
+        known, _ = first.parse_known_args(args)
+    except SystemExit:  # a flag without its value: tyro says so
+        return Command(PRESETS["quick"])
+    preset = known.preset or configs.default_preset()
+    if known.resume:
+        path = (known.out or _default_folder(preset)) / CONFIG
+        if not path.exists():
+            raise ValueError(f"--resume: there is no run in {path.parent} (no {CONFIG})")
+        return Command(configs.load(path))
+    return Command(PRESETS.get(preset, PRESETS["quick"]))
+
+
+def _default_folder(preset: str) -> Path:
+    return Path("runs") / f"selfplay-{preset}"
+
+
+def train(command: Command, make: Make, memory: Memory, console: Console) -> int:
+    """Check a command and run it."""
+    devices.connect(command.coordinator, command.processes, command.process)
+    config, mesh = command.config, devices.all_devices()
+    folder = command.out or _default_folder(config.preset)
+    check_flags(command, mesh)
+    _check_memory(config, mesh, memory)
+    algorithm = make(config, mesh)
+    if devices.is_first():
+        _open_folder(command, folder, jax.eval_shape(algorithm.init))
+    _wait_for_all()
+    run = loop.Run(algorithm, folder, command.keep, limits(command), console)
+    run.say(
+        f"{config.preset}: {config.network}, {config.games} games a batch, {mesh.size} × "
+        f"{mesh.devices.flat[0].device_kind}; run folder {folder}"
+    )
+    return run.go(command.resume)
+
+
+def limits(command: Command) -> loop.Limits:
+    """What ends this call: the flags, or the preset where none is given."""
+    if command.batches is None and command.minutes is None:
+        return loop.Limits(BATCHES[command.config.preset], MINUTES[command.config.preset])
+    return loop.Limits(command.batches, command.minutes)
+
+
+def check_flags(command: Command, mesh: Mesh) -> None:
+    """Raise UsageError for the first flag that is out of range."""
+    if found := configs.problem(command.config):
+        field, right = found
+        raise UsageError(f"--{field.replace('_', '-')} {getattr(command.config, field)}: must be {right}")
+    if command.batches is not None:
+        cli.check_range("--batches", command.batches, 1)
+    if command.minutes is not None and not command.minutes > 0:
+        raise UsageError(f"--minutes {command.minutes}: must be greater than 0")
+    cli.check_range("--keep", command.keep, 1)
+    if command.resume and command.overwrite:
+        raise UsageError("--resume and --overwrite exclude each other")
+    for flag, value in (("--games", command.config.games), ("--minibatch", command.config.minibatch)):
+        if value % mesh.size:
+            raise UsageError(f"{flag} {value}: must be a multiple of the {mesh.size} devices")
+
+
+def _check_memory(config: Config, mesh: Mesh, memory: Memory) -> None:
+    """Refuse a batch that will not fit, saying what will."""
+    available = _available_memory(mesh)
+    fixed, each = memory(config, mesh)
+    need = fixed + each * config.games
+    if available is None or need <= available:
+        return
+    fits = (available - fixed) // each // mesh.size * mesh.size
+    advice = f"--games {fits} would fit" if fits >= 1 else "try a smaller --network or --chunk"
+    raise UsageError(
+        f"--games {config.games}: needs about {_gib(need)} on each device, {_gib(available)} are free; {advice}"
+    )
+
+
+def _available_memory(mesh: Mesh) -> int | None:
+    """Bytes that are free on the fullest device of this process, where the system tells."""
+    stats = [device.memory_stats() for device in mesh.local_devices]
+    if all(s and "bytes_limit" in s for s in stats):
+        return int(min(s["bytes_limit"] - s.get("bytes_in_use", 0) for s in stats if s))
+    try:
+        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (ValueError, OSError, AttributeError):
+        return None
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.1f} GiB"
+
+
+def _open_folder(command: Command, folder: Path, state: object) -> None:
+    """Make or check the run folder, and that checkpoints can be written there."""
+    path = folder / CONFIG
+    if command.resume:
+        if found := configs.difference(configs.load(path), command.config):
+            raise UsageError(f"--resume: {folder} is a run of another config: {found}")
+    elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        if not command.overwrite:
+            raise UsageError(f"--out {folder}: exists; add --resume to go on or --overwrite to start anew")
+        _remove_run(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / f".probe-{uuid.uuid4().hex}"
+        probe.write_bytes(b"1")
+        probe.unlink()
+    except OSError as error:
+        raise UsageError(f"--out {folder}: cannot write there: {error.strerror or error}") from None
+    size = checkpoints.num_bytes(state)
+    need, free = (command.keep + 2) * size, shutil.disk_usage(folder).free
+    if free < need:
+        raise UsageError(
+            f"--out {folder}: {command.keep + 1} checkpoints of {_gib(size)} need {_gib(need)}, {_gib(free)} are free"
+        )
+    if not command.resume:
+        configs.save(command.config, path)
+
+
+def _remove_run(folder: Path) -> None:
+    """Remove a run, and nothing that is not of a run."""
+    strange = {p.name for p in folder.iterdir()} - OWN if folder.is_dir() else {folder.name}
+    if strange:
+        raise UsageError(f"--overwrite: {folder} holds what no run wrote: {', '.join(sorted(strange)[:3])}")
+    for path in folder.iterdir():
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+
+
+def _wait_for_all() -> None:
+    """Until the first process has prepared the folder."""
+    if jax.process_count() > 1:
+        from jax.experimental import multihost_utils
+
+        multihost_utils.sync_global_devices("run folder")

@@ -1,0 +1,179 @@
+"""ScrofaZero's training: open-hand self-play with tree search. ``python -m train.selfplay``."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+
+from gongzhu_jax import features, game, networks, search
+from gongzhu_jax.models import Model
+from gongzhu_jax.players import Player
+from gongzhu_jax.players.raw import from_model
+from train import command, devices, learner, rollouts
+from train.config import Config
+from train.rollouts import Samples, SearchSettings
+
+
+class State(NamedTuple):
+    """What training changes; keys are made from the seed and the number of a batch.
+
+    params: of the network.
+    opt_state: of the optimizer.
+    buffer: ``[buffer · 52 · games]`` samples; batch i is at place i mod buffer.
+    """
+
+    params: Any
+    opt_state: optax.OptState
+    buffer: Samples
+
+
+class SelfPlay:
+    """One batch of ScrofaZero's training, as :mod:`train.loop` runs it."""
+
+    def __init__(self, config: Config, mesh: Mesh) -> None:
+        """Prepare; nothing is computed yet."""
+        self.config, self.mesh = config, mesh
+        self.network = networks.make(config.network, config.mixed)
+        platform = mesh.devices.flat[0].platform
+        self.settings = SearchSettings(
+            config.base, config.per_card, config.exploration, config.chunk_on(platform)
+        )
+        self.schedule = learning_rate(config)
+        self.transform = learner.optimizer(
+            self.schedule, config.b1, config.b2, config.eps, config.weight_decay
+        )
+        self._play = jax.jit(self._play_batch, donate_argnums=(1,))
+
+    def init(self) -> State:
+        """The state before the first batch, whole on every device."""
+
+        def fresh() -> State:
+            params = networks.init(self.network, jax.random.key(self.config.seed))
+            return State(params, self.transform.init(params), self._empty_buffer())
+
+        return jax.jit(lambda: devices.whole(self.mesh, fresh()))()
+
+    def _empty_buffer(self) -> Samples:
+        num = self.config.buffer * self.config.positions
+        return Samples(
+            inputs=jnp.zeros((num, features.SIZE), jnp.bool_),
+            policy=jnp.zeros((num, 52), jnp.float32),
+            value=jnp.zeros(num, jnp.float32),
+            legal=jnp.zeros((num, 52), jnp.bool_),
+        )
+
+    def batch(self, state: State, index: int) -> tuple[State, dict[str, float]]:
+        """Play a batch of games, learn from the buffer; the state is given up.
+
+        Returns:
+          The new state and the batch's numbers, on the host.
+        """
+        config = self.config
+        key = jax.random.fold_in(jax.random.key(config.seed), index + 1)
+        play_key, learn_key = jax.random.split(key)
+        start = time.perf_counter()
+        buffer = self._play(
+            jax.random.split(play_key, config.games), state.buffer, state.params, index % config.buffer
+        )
+        jax.block_until_ready(buffer)
+        played = time.perf_counter()
+        params, opt_state, losses = learner.learn(
+            learn_key,
+            state.params,
+            state.opt_state,
+            buffer,
+            min(index + 1, config.buffer) * config.positions,
+            self.network,
+            self.transform,
+            config.epochs,
+            config.minibatch,
+            config.value_weight,
+            self.mesh,
+        )
+        losses = devices.to_host(losses)
+        learned = time.perf_counter()
+        numbers = {
+            "loss": float(losses.total),
+            "loss_policy": float(losses.policy),
+            "loss_value": float(losses.value),
+            "learning_rate": float(self.schedule(steps_before(config, index + 1))),
+            "play_seconds": played - start,
+            "learn_seconds": learned - played,
+        }
+        return State(params, opt_state, buffer), numbers
+
+    def _play_batch(self, keys: jax.Array, buffer: Samples, params: Any, place: jax.Array) -> Samples:
+        config = self.config
+
+        def local(keys: jax.Array, params: Any) -> Samples:
+            return rollouts.play_games(keys, params, self.network, self.settings, config.sharpness)[0]
+
+        play = jax.shard_map(
+            local,
+            mesh=self.mesh,
+            in_specs=(devices.SPLIT, devices.WHOLE),
+            out_specs=devices.SPLIT,
+            check_vma=False,
+        )
+        samples = devices.whole(self.mesh, play(keys, params))
+        at = place * config.positions
+        return jax.tree.map(
+            lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, at, axis=0), buffer, samples
+        )
+
+    def player(self, params: Any) -> Player:
+        """The raw network as a player, for evaluation."""
+        return from_model(Model(self.network, params, {}), "network", worlds=self.config.eval_worlds)
+
+    def model(self, state: State, info: dict[str, Any]) -> Model:
+        """The network as it is now, on the host."""
+        return Model(self.network, devices.to_host(state.params), info)
+
+
+def learning_rate(config: Config) -> optax.Schedule:
+    """By optimizer steps: constant, or along a cosine to a twentieth."""
+    if not config.decay_batches:
+        return optax.constant_schedule(config.learning_rate)
+    return optax.cosine_decay_schedule(
+        config.learning_rate, steps_before(config, config.decay_batches), alpha=0.05
+    )
+
+
+def steps_before(config: Config, batch: int) -> int:
+    """Steps of the optimizer before a batch."""
+    first = min(batch, config.buffer)
+    filled = sum((i + 1) * config.positions // config.minibatch for i in range(first))
+    return config.epochs * (filled + (batch - first) * (config.buffer * config.positions // config.minibatch))
+
+
+def memory(config: Config, mesh: Mesh) -> tuple[int, int]:
+    """Bytes on one device that do not depend on the number of games, and bytes for each game of a batch."""
+    network = networks.make(config.network, config.mixed)
+    params = networks.count(jax.eval_shape(lambda: networks.init(network, jax.random.key(0))))
+    sample = features.SIZE + 4 * 52 + 4 + 52
+    widest = max(getattr(network, "widths", (512,))) * (
+        1 if isinstance(network, networks.FullyConnected) else 441
+    )
+    chunk = config.chunk_on(mesh.devices.flat[0].platform)
+    search_bytes = search.bytes_per_root(config.base, config.per_card) + 12 * widest
+    learning = 24 * config.minibatch * widest // mesh.size
+    fixed = 4 * params * 6 + min(chunk, config.games) * search_bytes + learning
+    # The buffer twice (old and new), the batch as it is played and gathered.
+    each = game.NUM_PLIES * sample * (2 * config.buffer + 2)
+    return fixed, each
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    return command.main(SelfPlay, memory, "python -m train.selfplay", args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
