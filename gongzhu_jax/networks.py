@@ -24,11 +24,41 @@ VALUE_SCALE = 10.0
 """The value head's output is multiplied by this, so that the head works in tens of points."""
 
 
-def mixed_dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, **options: Any) -> jax.Array:
-    """``lax.dot_general`` with bfloat16 operands and float32 accumulation."""
-    del options  # precision is what this function is for
-    left, right = lhs.astype(jnp.bfloat16), rhs.astype(jnp.bfloat16)
-    return jax.lax.dot_general(left, right, dimension_numbers, preferred_element_type=jnp.float32)
+def mixed_dot_general(lhs: jax.Array, rhs: jax.Array, dimension_numbers: Any, **options: Any) -> jax.Array:
+    """A dense layer's ``lax.dot_general`` with bfloat16 operands and float32 accumulation, in its gradients too."""
+    del (
+        dimension_numbers,
+        options,
+    )  # a dense layer's: last axis of lhs with the first of rhs; precision is ours
+    rows = _mixed_dot(lhs.reshape(-1, lhs.shape[-1]), rhs)
+    return rows.reshape(*lhs.shape[:-1], rhs.shape[-1])
+
+
+@jax.custom_vjp
+def _mixed_dot(x: jax.Array, w: jax.Array) -> jax.Array:
+    """``float32[B, K] @ float32[K, M]`` in bfloat16."""
+    return _bfloat16_dot(x, w, 1, 0)
+
+
+def _bfloat16_dot(x: jax.Array, y: jax.Array, axis_x: int, axis_y: int) -> jax.Array:
+    dims = (((axis_x,), (axis_y,)), ((), ()))
+    x, y = x.astype(jnp.bfloat16), y.astype(jnp.bfloat16)
+    return jax.lax.dot_general(x, y, dims, preferred_element_type=jnp.float32)
+
+
+def _mixed_dot_forward(x: jax.Array, w: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _mixed_dot(x, w), (x.astype(jnp.bfloat16), w.astype(jnp.bfloat16))
+
+
+def _mixed_dot_backward(kept: tuple[jax.Array, jax.Array], slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+    x, w = kept
+    # A sum over the first axes runs at a third of the speed on CPUs. An explicit transpose is folded back into
+    # that sum by the compiler, a transpose with its rows in reverse is not.
+    by_weight = jnp.flip(_bfloat16_dot(jnp.flip(x.T, 0), slope, 1, 0), 0)
+    return _bfloat16_dot(slope, w, 1, 1), by_weight
+
+
+_mixed_dot.defvjp(_mixed_dot_forward, _mixed_dot_backward)
 
 
 class FullyConnected(nn.Module):

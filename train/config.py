@@ -99,15 +99,14 @@ PRESETS: dict[str, Config] = {
         epochs=1,
         minibatch=256,
         exploration=30.0,
-        learning_rate=3e-4,
-        decay_batches=500,
-        eval_every=20,
+        learning_rate=5e-4,
+        decay_batches=600,
     ),
     "paper": Config(),
 }
 """``paper``: what trained the authors' network; ``small``: the same algorithm for two cores; ``quick``: its start."""
 
-BATCHES = {"quick": 1000, "small": 500, "paper": 4000}
+BATCHES = {"quick": 1000, "small": 700, "paper": 4000}
 """Batches of a whole run: 4,000 batches of 64 are the authors' 256 k games."""
 
 MINUTES = {"quick": 8.0, "small": None, "paper": None}

@@ -46,6 +46,13 @@ class Algorithm(Protocol):
         """What is written as a model file."""
 
 
+def shapes(algorithm: Algorithm) -> Any:
+    """Shapes, dtypes and shardings of an algorithm's state."""
+    whole = jax.sharding.NamedSharding(algorithm.mesh, devices.WHOLE)
+    fresh = jax.eval_shape(algorithm.init)
+    return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), fresh)
+
+
 @dataclasses.dataclass(frozen=True)
 class Limits:
     """When a call of the loop ends: batches of the whole run, minutes of this call; None: no limit."""
@@ -142,10 +149,7 @@ class Run:
     def _begin(self, resume: bool) -> Any:
         if not resume:
             return self.algorithm.init()
-        like = jax.eval_shape(self.algorithm.init)
-        whole = jax.sharding.NamedSharding(self.algorithm.mesh, devices.WHOLE)
-        like = jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=whole), like)
-        state, self.counters = self.checkpoints.restore(like, self.say)
+        state, self.counters = self.checkpoints.restore(shapes(self.algorithm), self.say)
         self.before = self.counters.seconds
         self.say(f"going on after batch {self.counters.batch:,}")
         return state
