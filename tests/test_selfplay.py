@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -26,7 +27,10 @@ from train import config as configs
 from train.config import Config
 from train.evaluation import Evaluation
 
-TINY = "--preset quick --games 8 --minibatch 32 --per-card 1 --eval-every 2 --eval-deals 2 --eval-worlds 1".split()
+TINY = [
+    *("--preset", "quick", "--games", "8", "--minibatch", "32", "--per-card", "1"),
+    *("--eval-every", "2", "--eval-deals", "2", "--eval-worlds", "1"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -294,12 +298,10 @@ def test_content_that_is_not_what_was_written_is_noticed(toy: Config, tmp_path: 
     folder = tmp_path / "run"
     run_toy(toy, folder, 8)
     kept = folder / "checkpoints"
-    import shutil
-
     shutil.rmtree(kept / "8" / "state")
     shutil.copytree(kept / "6" / "state", kept / "8" / "state")
     told: list[str] = []
-    state, counters = restore(toy, folder, told.append)
+    _, counters = restore(toy, folder, told.append)
     assert counters.batch == 6
     assert "not what was written" in told[0]
 
@@ -312,7 +314,7 @@ def test_no_whole_checkpoint(toy: Config, tmp_path: Path) -> None:
 def test_a_checkpoint_of_another_config_names_the_field(toy: Config, tmp_path: Path) -> None:
     run_toy(toy, tmp_path / "run", 2)
     other = dataclasses.replace(toy, sharpness=0.5)
-    with pytest.raises(ValueError, match="--sharpness is 0.2 there, 0.5 here"):
+    with pytest.raises(ValueError, match=r"--sharpness is 0\.2 there, 0.5 here"):
         restore(other, tmp_path / "run")
 
 
@@ -394,8 +396,6 @@ def test_a_config_of_another_version(toy: Config, tmp_path: Path, capsys: pytest
 def test_a_full_disk_is_found_before_training(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import shutil
-
     usage = shutil._ntuple_diskusage(10**9, 10**9, 1000)  # type: ignore[attr-defined]
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage)
     assert "are free" in refused(capsys, "--out", str(tmp_path / "run"))
