@@ -121,9 +121,9 @@ def apply(network: nn.Module, params: Any, inputs: jax.Array) -> tuple[jax.Array
     return cast("tuple[jax.Array, jax.Array]", network.apply(params, inputs))
 
 
-def leaf_function(network: nn.Module, params: Any) -> Callable[[State], jax.Array]:
-    """The network's value as what a search asks of leaves: States ``[C]`` to points still to come ``float32[C]``."""
-    return lambda states: apply(network, params, jax.vmap(features.encode)(states))[1]
+def leaf_function(network: nn.Module, params: Any) -> Callable[[State], tuple[jax.Array, jax.Array]]:
+    """The network as what a search asks of leaves: States ``[C]`` to policy numbers and points still to come."""
+    return lambda states: apply(network, params, jax.vmap(features.encode)(states))
 
 
 def describe(network: nn.Module) -> dict[str, Any]:

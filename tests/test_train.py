@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import gongzhu_jax as gz
-from gongzhu_jax import features, networks
+from gongzhu_jax import features, networks, search
 from tests.oracle import gongzhu as oracle
 from train import learner, rollouts
 
 NETWORK = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
-SETTINGS = rollouts.SearchSettings(base=0, per_card=2, chunk=16)
+SETTINGS = search.Settings(base=0, per_card=2, chunk=16)
 GAMES = 16
 
 
@@ -76,13 +76,6 @@ def rollouts_before_last(ended: gz.State, i: int) -> gz.State:
         hands[(leaders[ply // 4] + ply % 4) % 4, card] = True
     start = gz.from_hands(hands, int(leaders[0]))
     return gz.play(start, jnp.where(jnp.arange(52) == 51, -1, plays))
-
-
-def test_policy_target_by_hand() -> None:
-    q = np.full(52, -np.inf, np.float32)
-    q[[3, 20]] = 10.0, 15.0
-    found = rollouts.policy_target(jnp.array(q), jnp.isfinite(q), 0.2)
-    assert float(found[3] / found[20]) == pytest.approx(np.exp(-1.0), rel=1e-5)
 
 
 def test_loss_by_hand(params: dict, played: tuple[rollouts.Samples, gz.State]) -> None:

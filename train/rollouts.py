@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -13,18 +12,7 @@ import jax.numpy as jnp
 import gongzhu_jax as gz
 from gongzhu_jax import features, game, networks, search
 from gongzhu_jax.game import State
-from gongzhu_jax.players.base import best_card
 from gongzhu_jax.rules import PAPER, Rules
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchSettings:
-    """How self-play searches: T = base + per_card · L simulations, exploration in points, games in lockstep."""
-
-    base: int = 0
-    per_card: int = 2
-    exploration: float = search.DEFAULT_EXPLORATION
-    chunk: int = 256
 
 
 class Samples(NamedTuple):
@@ -42,29 +30,24 @@ class Samples(NamedTuple):
     legal: jax.Array
 
 
-def policy_target(q: jax.Array, legal: jax.Array, sharpness: float) -> jax.Array:
-    """p ∝ exp(sharpness · (Q − max Q)) over the legal cards: ``float32[..., 52]``; sharpness per point."""
-    return jax.nn.softmax(jnp.where(legal, sharpness * q, -jnp.inf), axis=-1)
-
-
-@functools.partial(jax.jit, static_argnames=("network", "games", "settings", "sharpness", "rules"))
+@functools.partial(jax.jit, static_argnames=("network", "games", "settings", "rules"))
 def play_games(
     key: jax.Array,
     params: Any,
     network: nn.Module,
     games: int,
-    settings: SearchSettings,
-    sharpness: float = 0.2,
+    settings: search.Settings = search.DEFAULT,
     rules: Rules = PAPER,
 ) -> tuple[Samples, State]:
     """Deal and play some games to the end, all four seats searching with the true hands.
 
-    Each plays the card of the best mean value, ties at random.
+    Each plays the card of its search, ``Result.card``: with the rules "ucb" and "puct" that of the best mean value,
+    ties at random.
 
     Args:
-      key: of the deals and of ties.
+      key: of the deals, of ties and of the noise of "gumbel".
       games: how many; static.
-      sharpness: of the policy target, per point.
+      settings: of the search, and what the policy target is; static.
 
     Returns:
       Samples ``[52 · games]``, ply by ply, and the States at the end ``[games]``.
@@ -74,20 +57,16 @@ def play_games(
     leaf = networks.leaf_function(network, params)
 
     def ply(states: State, key: jax.Array) -> tuple[State, Samples]:
-        found = search.search(
-            states, leaf, settings.base, settings.per_card, settings.exploration, settings.chunk
-        )
-        legal = jax.vmap(gz.legal_cards)(states)
+        found = search.search(states, leaf, settings, jax.random.split(key, games))
         made = jax.vmap(game.margin)(states).astype(jnp.float32)
         made = jnp.where(jax.vmap(game.mover_team)(states) == 0, made, -made)
         samples = Samples(
             inputs=jax.vmap(features.encode)(states).astype(jnp.bool_),
-            policy=policy_target(found.q, legal, sharpness),
+            policy=found.policy,
             value=found.value - made,
-            legal=legal,
+            legal=jax.vmap(gz.legal_cards)(states),
         )
-        played = jax.vmap(best_card)(jax.random.split(key, games), found.q)
-        return jax.vmap(gz.step)(states, played), samples
+        return jax.vmap(gz.step)(states, found.card), samples
 
     ended, samples = jax.lax.scan(ply, states, jax.random.split(key_play, game.NUM_PLIES))
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), samples), ended
