@@ -73,7 +73,7 @@ class Nothing(nn.Module):
         return jnp.zeros((*x.shape[:-1], 52)) + rest[..., None], rest
 
 
-def evaluations_per_game(ended: gz.State, base: int, per_card: int) -> float:
+def evaluations_per_game(ended: gz.State, settings: search.Settings) -> float:
     """Simulations of a game, from games that were played."""
 
     def one(ended: gz.State) -> jax.Array:
@@ -85,14 +85,14 @@ def evaluations_per_game(ended: gz.State, base: int, per_card: int) -> float:
             return gz.step(state, card), cards.count(game.legal_masks(state))
 
         legal = jax.lax.scan(ply, start, ended.plays)[1]
-        return jnp.sum(search.budget(legal, base, per_card))
+        return jnp.sum(jnp.asarray(settings.budgets())[legal])
 
     return float(jnp.mean(jax.jit(jax.vmap(one))(ended).astype(jnp.float32)))
 
 
 def speeds(args: SelfPlay) -> dict[str, Figure]:
     """Games per second by network and batch size, its bound, and the split of the time."""
-    settings = rollouts.SearchSettings(chunk=args.chunk)
+    settings = search.Settings(chunk=args.chunk)
     calls: dict[str, Callable[[], Any]] = {}
     evaluations = {}
     for name, sizes in SIZES.items():
@@ -106,7 +106,7 @@ def speeds(args: SelfPlay) -> dict[str, Figure]:
         forward = jax.jit(functools.partial(many, network), static_argnums=2)
         calls[f"{name} net"] = functools.partial(forward, params, inputs, 50)
         samples, ended = calls[f"{name} {MAIN[name]}"]()
-        evaluations[name] = evaluations_per_game(ended, settings.base, settings.per_card)
+        evaluations[name] = evaluations_per_game(ended, settings)
         nothing = Nothing()
         keys = jax.random.split(jax.random.key(2), MAIN[name])
         calls[f"{name} tree"] = functools.partial(rollouts.play_games, keys, {}, nothing, settings)

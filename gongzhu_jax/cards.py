@@ -175,3 +175,15 @@ def below(bits: jax.Array, n: jax.Array) -> jax.Array:
 def random_card(key: jax.Array, masks: jax.Array) -> jax.Array:
     """A uniformly random card of ``uint16[4]``: ``int8[]``; undefined for the empty set."""
     return nth(masks, below(jax.random.bits(key, (), jnp.uint32), count(masks)))
+
+
+def best_card(key: jax.Array, values: jax.Array) -> jax.Array:
+    """A card of the highest value, ties uniformly at random.
+
+    Args:
+      values: ``[52]``, −inf (or the least integer) where illegal.
+
+    Returns:
+      ``int8[]``.
+    """
+    return random_card(key, to_masks(values == jnp.max(values)))

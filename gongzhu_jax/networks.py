@@ -151,9 +151,9 @@ def apply(network: nn.Module, params: Any, inputs: jax.Array) -> tuple[jax.Array
     return cast("tuple[jax.Array, jax.Array]", network.apply(params, inputs))
 
 
-def leaf_function(network: nn.Module, params: Any) -> Callable[[State], jax.Array]:
-    """The network's value as what a search asks of leaves: States ``[C]`` to points still to come ``float32[C]``."""
-    return lambda states: apply(network, params, jax.vmap(features.encode)(states))[1]
+def leaf_function(network: nn.Module, params: Any) -> Callable[[State], tuple[jax.Array, jax.Array]]:
+    """The network as what a search asks of leaves: States ``[C]`` to policy numbers and points still to come."""
+    return lambda states: apply(network, params, jax.vmap(features.encode)(states))
 
 
 def describe(network: nn.Module) -> dict[str, Any]:
@@ -187,3 +187,15 @@ def from_description(description: Mapping[str, Any]) -> nn.Module:
 def count(params: Any) -> int:
     """Number of parameters."""
     return sum(x.size for x in jax.tree.leaves(params))
+
+
+def activations(network: nn.Module) -> int:
+    """Numbers that a network computes for one input, in all layers together."""
+
+    def of_one() -> Any:
+        x = jnp.zeros((1, features.SIZE), jnp.float32)
+        return network.init_with_output(
+            jax.random.key(0), x, capture_intermediates=True, mutable=["params", "intermediates"]
+        )[1]["intermediates"]
+
+    return sum(x.size for x in jax.tree.leaves(jax.eval_shape(of_one)))

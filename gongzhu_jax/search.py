@@ -1,31 +1,104 @@
-"""Batched tree search with open hands (ScrofaZero, section 3.2): UCB in points, mean values, one net value a leaf.
+"""Batched tree search with open hands (ScrofaZero, section 3.2): mean values in points, one net value a leaf.
 
 A tree searches one State; a batch of trees runs in lockstep, one simulation of each at a time, so that all their
 leaves go to the network together. Trees whose budget is smaller do not pay for the largest one: roots are sorted by
 budget and run in chunks, each only as long as its own largest budget.
 
-Because unvisited cards are tried first and in hand order, a node's children are always the first cards of its
-mover's legal cards, and a tree is a list of nodes with parents: every step is arithmetic on ``[chunk, nodes]``
-arrays, without scatters. Memory of a tree: :func:`bytes_per_root`.
+``Settings.rule`` says which card a simulation follows. Below, q is the mean of the n simulations through a card, N
+went through its node, s = +1 where the root's team moves and −1 elsewhere, and c is ``Settings.exploration``:
+
+* "ucb", the paper's: the largest s · q + c · sqrt(ln N / n), unvisited cards first and in hand order. It needs no
+  policy.
+* "puct" (Silver et al. 2018, AlphaZero): the largest s · q + c · P · sqrt(N) / (1 + n), where P is the softmax of the
+  policy numbers over the legal cards. Unvisited cards take the mean of their node as q; at the root they come
+  first, so that every card gets a value.
+* "gumbel" (Danihelka et al. 2022, "Policy improvement by planning with Gumbel"): at the root Sequential Halving
+  among the cards of the best g + ln P, g being Gumbel noise, by g + ln P + ``sharpness`` · q; below it PUCT.
+
+In all of them a node's cards are first visited in a fixed order: hand order, or falling P (unvisited cards have the
+same q, so the largest P is next), or falling g + ln P. A node's children are therefore the first cards in that order,
+and a tree is a list of nodes with parents: every step is arithmetic on ``[chunk, nodes]`` arrays, without scatters.
+Memory of a tree: :func:`bytes_per_root`.
 """
 
 from __future__ import annotations
 
-import functools
+import dataclasses
+import math
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from gongzhu_jax import cards, game, rules
+from gongzhu_jax import _tree, cards, game, rules
+from gongzhu_jax._tree import Tree
 from gongzhu_jax.game import State
 
-LeafFunction = Callable[[State], jax.Array]
-"""States ``[C]`` to ``float32[C]``: points that the mover's team will still win over the other's, to the end."""
+LeafFunction = Callable[[State], tuple[jax.Array, jax.Array]]
+"""States ``[C]`` to policy numbers ``float32[C, 52]`` and values ``float32[C]``: points that the mover's team will
+still win over the other's, to the end. Policy numbers are finite logits; those of illegal cards do not matter."""
 
-DEFAULT_EXPLORATION = 30.0
-"""c in points; the authors' program has an effective 42.4."""
+Rule = Literal["ucb", "puct", "gumbel"]
+Target = Literal["values", "visits"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    """How to search; hashable, so that it can be a static argument.
+
+    A root of L legal cards gets T = ``base`` + ``per_card`` · L simulations, at least L.
+
+    Attributes:
+      base: simulations for every root, b.
+      per_card: simulations for every legal card of a root, k. The paper trains with b = 0, k = 2 and plays with
+        b = 10, k = 2.
+      exploration: c in points. The paper's is 30; the authors' program has an effective 42.4 in UCB.
+      chunk: roots in lockstep; leaves are evaluated in batches of this size.
+      rule: how cards are chosen, see :mod:`gongzhu_jax.search`.
+      sharpness: policy logits per point, for the policy target and for the root of "gumbel".
+      target: what ``Result.policy`` is made of.
+      considered: how many cards the root of "gumbel" visits, at most.
+
+    Raises:
+      ValueError: a field is out of its range.
+    """
+
+    base: int = 0
+    per_card: int = 2
+    exploration: float = 30.0
+    chunk: int = 128
+    rule: Rule = "ucb"
+    sharpness: float = 0.2
+    target: Target = "values"
+    considered: int = rules.HAND_SIZE
+
+    def __post_init__(self) -> None:
+        checks = {
+            "base": (self.base >= 0, "at least 0"),
+            "per_card": (self.per_card >= 0, "at least 0"),
+            "base + per_card": (self.base + self.per_card > 0, "at least 1"),
+            "exploration": (0 <= self.exploration < math.inf, "a number of points, at least 0"),
+            "chunk": (self.chunk >= 1, "at least 1"),
+            "rule": (self.rule in get_args(Rule), f"one of {', '.join(get_args(Rule))}"),
+            "sharpness": (0 < self.sharpness < math.inf, "a number above 0"),
+            "target": (self.target in get_args(Target), f"one of {', '.join(get_args(Target))}"),
+            "considered": (1 <= self.considered <= rules.HAND_SIZE, f"1 to {rules.HAND_SIZE}"),
+        }
+        for name, (fine, right) in checks.items():
+            if not fine:
+                found = " + ".join(repr(getattr(self, field)) for field in name.split(" + "))
+                raise ValueError(f"{name} must be {right}, not {found}")
+
+    def budgets(self) -> np.ndarray:
+        """Simulations by the number of legal cards 0..13: ``int32[14]``; 0 where none is legal."""
+        legal = np.arange(rules.HAND_SIZE + 1, dtype=np.int32)
+        wanted = np.maximum(self.base + self.per_card * legal, legal)
+        return np.where(legal > 0, wanted, 0).astype(np.int32)
+
+
+DEFAULT = Settings()
 
 
 class Result(NamedTuple):
@@ -34,84 +107,68 @@ class Result(NamedTuple):
     q: ``float32[B, 52]``, mean value of a card in points, from the mover's team: all points of the deal, those
       already made included. −inf for cards that are not legal or were not visited.
     visits: ``int32[B, 52]``.
+    policy: ``float32[B, 52]``, a policy to learn, adding up to 1; zeros where the deal is over. Target "values":
+      p ∝ exp(sharpness · Q) over the visited cards, for "gumbel" p ∝ P · exp(sharpness · Q) over the legal cards,
+      where unvisited ones take a mixture of the root's own value and the mean q weighted by P (Danihelka et al.,
+      appendix D). Target "visits": the share of visits.
     value: ``float32[B]``, the largest q.
+    card: ``int8[B]``, the card to play: the one of the largest q; for "gumbel" that of the largest g + ln P +
+      sharpness · q among the most visited. −1 where the deal is over.
     """
 
     q: jax.Array
     visits: jax.Array
+    policy: jax.Array
+    value: jax.Array
+    card: jax.Array
+
+
+class _HalvingRoot(NamedTuple):
+    """What "gumbel" knows of roots ``[C]``.
+
+    log_prior: ``float32[C, 52]``, ln P, −inf for illegal cards.
+    noise: ``float32[C, 52]``, g.
+    value: ``float32[C]``, by the leaf function, all points of the deal, for the mover's team.
+    """
+
+    log_prior: jax.Array
+    noise: jax.Array
     value: jax.Array
 
 
-class _Tree(NamedTuple):
-    """``[C, N]`` nodes; node 0 is the root, node i + 1 was made by simulation i.
-
-    states: at each node.
-    parent: ``int32``, −1 for the root and where there is no node.
-    visits: ``int32``, simulations through a node, the one that made it included.
-    total: ``float32``, sum of their values, for the root's team.
-    num_legal: ``int32``, legal cards; 0 at the end of the deal.
-    sign: ``float32``, +1 where the root's team moves.
-    """
-
-    states: State
-    parent: jax.Array
-    visits: jax.Array
-    total: jax.Array
-    num_legal: jax.Array
-    sign: jax.Array
-
-
-def budget(num_legal: jax.Array, base: int, per_card: int) -> jax.Array:
-    """Simulations for a root: T = b + k · L, at least L so that every card is visited; 0 where none is legal."""
-    wanted = jnp.maximum(base + per_card * num_legal, num_legal)
-    return jnp.where(num_legal > 0, wanted, 0)
-
-
-def bytes_per_root(base: int = 0, per_card: int = 2) -> int:
+def bytes_per_root(settings: Settings = DEFAULT) -> int:
     """Memory of one tree."""
-    nodes = 1 + max(base + per_card * rules.HAND_SIZE, rules.HAND_SIZE)
+    num_nodes = 1 + int(settings.budgets().max())
     shapes = jax.eval_shape(game.deal, jax.random.key(0))
-    return nodes * (game.state_bytes(shapes) + 5 * 4)
+    ordered = rules.HAND_SIZE * (1 + 4) + 4 if settings.rule != "ucb" else 0
+    return num_nodes * (game.state_bytes(shapes) + 5 * 4 + ordered)
 
 
 def search(
-    states: State,
-    leaf: LeafFunction,
-    base: int = 0,
-    per_card: int = 2,
-    exploration: float = DEFAULT_EXPLORATION,
-    chunk: int = 128,
+    states: State, leaf: LeafFunction, settings: Settings = DEFAULT, keys: jax.Array | None = None
 ) -> Result:
     """Search a batch of States with open hands.
 
     Args:
       states: ``[B]`` games, two teams; those that are over are not searched.
-      leaf: values new leaves; at the end of the deal the exact score is used instead.
-      base: b, simulations for every root; static.
-      per_card: k, simulations for every legal card of a root; static.
-      exploration: c in points, of value + c · sqrt(ln N / n); children unvisited first, in hand order.
-      chunk: roots in lockstep; static. Leaves are evaluated in batches of this size.
-
-    Raises:
-      ValueError: a parameter is out of range.
+      leaf: evaluates new leaves, and for "puct" and "gumbel" each root once, outside of its budget; at the end of
+        the deal the exact score is used instead. "ucb" does not use its policy.
+      settings: static.
+      keys: random keys ``[B]``, for ties in ``Result.card`` and for the noise of "gumbel",
+        ``jax.random.gumbel(key, (52,))``. Without them there is no noise and ties go to the lowest card.
     """
-    if base < 0 or per_card < 0 or base + per_card < 1 or chunk < 1:
-        raise ValueError(
-            f"base {base}, per_card {per_card}: not negative, not both 0; chunk {chunk}: at least 1"
-        )
     num = states.ply.shape[0]
     num_legal = jax.vmap(lambda s: cards.count(game.legal_masks(s)))(states)
-    wanted = budget(num_legal, base, per_card)
+    wanted = jnp.asarray(settings.budgets())[num_legal]
     order = jnp.argsort(-wanted, stable=True)
-    chunk = min(chunk, num)
+    chunk = min(settings.chunk, num)
     num_chunks = -(-num // chunk)
     rows = jnp.pad(order, (0, num_chunks * chunk - num), constant_values=num).reshape(num_chunks, chunk)
 
     def one_chunk(rows: jax.Array) -> Result:
         inside = rows < num
-        mine = jax.tree.map(lambda x: x[jnp.minimum(rows, num - 1)], states)
-        sims = jnp.where(inside, wanted[jnp.minimum(rows, num - 1)], 0)
-        return _search_chunk(mine, sims, leaf, base, per_card, exploration)
+        games, sims, some_keys = jax.tree.map(lambda x: x[jnp.minimum(rows, num - 1)], (states, wanted, keys))
+        return _search_chunk(games, jnp.where(inside, sims, 0), leaf, settings, some_keys)
 
     found = jax.lax.map(one_chunk, rows)
     back = jnp.argsort(order)
@@ -119,119 +176,111 @@ def search(
 
 
 def _search_chunk(
-    states: State, sims: jax.Array, leaf: LeafFunction, base: int, per_card: int, exploration: float
+    states: State, sims: jax.Array, leaf: LeafFunction, settings: Settings, keys: jax.Array | None
 ) -> Result:
     """:func:`search` for one chunk ``[C]``, each root with ``sims`` simulations."""
-    num_nodes = 1 + max(base + per_card * rules.HAND_SIZE, rules.HAND_SIZE)
     root_team = jax.vmap(game.mover_team)(states)
-    tree = _plant(states, num_nodes)
+    root = _tree.new_node(states, jnp.full(sims.shape, -1), root_team)
+    turns = halving = None
+    if settings.rule == "puct":
+        root = _tree.by_prior(root, leaf(states)[0], jnp.zeros(sims.shape))
+    elif settings.rule == "gumbel":
+        halving = _halving_root(states, *_evaluate(states, root_team, leaf), keys)
+        root = _tree.by_merit(root, halving.log_prior + halving.noise)
+        turns = jnp.asarray(_tree.halving_table(settings.budgets(), settings.considered))[root.num_legal]
+    num_nodes = 1 + int(settings.budgets().max())
 
-    def simulate(carry: tuple[jax.Array, _Tree]) -> tuple[jax.Array, _Tree]:
+    def simulate(carry: tuple[jax.Array, Tree]) -> tuple[jax.Array, Tree]:
         sim, tree = carry
         active = sim < sims
-        node, on_path = _select(tree, exploration)
-        at_node = jax.vmap(lambda tree_states, i: jax.tree.map(lambda x: x[i], tree_states))(
-            tree.states, node
+        node, on_path = _tree.select(
+            tree, settings.exploration, settings.sharpness, None if turns is None else turns[:, sim]
         )
-        over = jax.vmap(game.is_over)(at_node)
-        slot = jnp.sum(tree.parent == node[:, None], axis=1, dtype=jnp.int32)  # children made so far
-        card = jax.vmap(lambda s, n: cards.nth(game.legal_masks(s), n))(at_node, slot)
-        stepped = jax.vmap(game.step)(at_node, card)
+        here = jax.vmap(lambda nodes, i: jax.tree.map(lambda x: x[i], nodes))(tree.nodes, node)
+        over = jax.vmap(game.is_over)(here.state)
+        slot = jnp.sum(tree.nodes.parent == node[:, None], axis=1, dtype=jnp.int32)  # children made so far
+        card = jax.vmap(_tree.nth)(here, slot)
+        stepped = jax.vmap(game.step)(here.state, card)
         reached = jax.tree.map(
-            lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), old, new), stepped, at_node
+            lambda new, old: jnp.where(over.reshape(-1, *[1] * (new.ndim - 1)), old, new), stepped, here.state
         )
-        value = _value(reached, root_team, leaf)
+        policy, value = _evaluate(reached, root_team, leaf)
 
         # A leaf becomes node sim + 1; at the end of the deal the node itself is visited once more.
-        grown = _grow(tree, sim + 1, reached, jnp.where(over | ~active, -1, node), root_team)
+        new = _tree.new_node(reached, jnp.where(over | ~active, -1, node), root_team)
+        if here.ranked is not None:
+            own = jax.vmap(lambda prior, i: prior[i])(here.ranked.prior, slot)
+            new = _tree.by_prior(new, policy, own)
         made = (jnp.arange(num_nodes) == sim + 1) & ~over[:, None]
         visited = (on_path | made) & active[:, None]
-        return sim + 1, grown._replace(
-            visits=grown.visits + visited.astype(jnp.int32),
-            total=grown.total + jnp.where(visited, value[:, None], 0.0),
+        return sim + 1, Tree(
+            nodes=_tree.set_node(tree.nodes, sim + 1, new),
+            visits=tree.visits + visited.astype(jnp.int32),
+            total=tree.total + jnp.where(visited, value[:, None], 0.0),
         )
 
     longest = jnp.max(sims)
-    _, tree = jax.lax.while_loop(lambda carry: carry[0] < longest, simulate, (jnp.int32(0), tree))
-    return jax.vmap(_by_card)(tree, jax.vmap(game.legal_masks)(states))
+    start = jnp.int32(0), _tree.plant(root, num_nodes)
+    _, tree = jax.lax.while_loop(lambda carry: carry[0] < longest, simulate, start)
+    q, visits = jax.vmap(_tree.by_card)(tree)
+    return _result(q, visits, settings, keys, halving)
 
 
-def _plant(states: State, num_nodes: int) -> _Tree:
-    """Trees of a root only."""
-    num = states.ply.shape[0]
-
-    def room(x: jax.Array) -> jax.Array:
-        return jnp.zeros((num, num_nodes, *x.shape[1:]), x.dtype)
-
-    empty = jnp.zeros((num, num_nodes), jnp.int32)
-    tree = _Tree(jax.tree.map(room, states), empty - 1, empty, empty * 0.0, empty, empty * 0.0)
-    return _grow(tree, jnp.int32(0), states, jnp.full(num, -1), jax.vmap(game.mover_team)(states))
-
-
-def _grow(tree: _Tree, index: jax.Array, states: State, parent: jax.Array, root_team: jax.Array) -> _Tree:
-    """The trees with their node ``index`` set."""
-    num_legal = jax.vmap(lambda s: cards.count(game.legal_masks(s)))(states)
+def _evaluate(states: State, root_team: jax.Array, leaf: LeafFunction) -> tuple[jax.Array, jax.Array]:
+    """Policy numbers of leaves, and their values for the roots' teams: points made so far, and the net's rest."""
+    policy, future = leaf(states)
+    made = jax.vmap(game.margin)(states).astype(jnp.float32)
     ours = jax.vmap(game.mover_team)(states) == root_team
-    set_node = functools.partial(jax.tree.map, lambda nodes, x: nodes.at[:, index].set(x))
-    return tree._replace(
-        states=set_node(tree.states, states),
-        parent=set_node(tree.parent, parent.astype(jnp.int32)),
-        num_legal=set_node(tree.num_legal, num_legal),
-        sign=set_node(tree.sign, jnp.where(ours, 1.0, -1.0)),
+    future = jnp.where(jax.vmap(game.is_over)(states), 0.0, future)
+    return policy, jnp.where(root_team == 0, made, -made) + jnp.where(ours, future, -future)
+
+
+def _halving_root(states: State, policy: jax.Array, value: jax.Array, keys: jax.Array | None) -> _HalvingRoot:
+    """What "gumbel" needs of roots ``[C]``."""
+    legal = jax.vmap(game.legal_cards)(states)
+    log_prior = jnp.where(legal, jax.nn.log_softmax(jnp.where(legal, policy, -jnp.inf), axis=-1), -jnp.inf)
+    if keys is None:
+        return _HalvingRoot(log_prior, jnp.zeros_like(log_prior), value)
+    return _HalvingRoot(log_prior, jax.vmap(lambda key: jax.random.gumbel(key, (52,)))(keys), value)
+
+
+def _result(
+    q: jax.Array, visits: jax.Array, settings: Settings, keys: jax.Array | None, root: _HalvingRoot | None
+) -> Result:
+    """The policy and the card to play, from mean values and visits ``[C, 52]``."""
+    logits, merit = settings.sharpness * q, q
+    if root is not None:
+        merit = jnp.where(
+            visits == jnp.max(visits, axis=1, keepdims=True),
+            root.log_prior + root.noise + settings.sharpness * q,
+            -jnp.inf,
+        )
+        logits = root.log_prior + settings.sharpness * _completed(q, visits, root)
+    share = visits / jnp.maximum(jnp.sum(visits, axis=1, keepdims=True), 1)
+    if keys is None or root is not None:
+        card = jnp.argmax(merit, axis=1).astype(jnp.int8)
+    else:
+        card = jax.vmap(cards.best_card)(keys, merit)
+    return Result(
+        q=q,
+        visits=visits,
+        policy=_softmax(logits) if settings.target == "values" else share,
+        value=jnp.max(q, axis=1),
+        card=jnp.where(jnp.any(visits > 0, axis=1), card, jnp.int8(-1)),
     )
 
 
-def _select(tree: _Tree, exploration: float) -> tuple[jax.Array, jax.Array]:
-    """Walk down by UCB until a node with an unvisited card, or the end of the deal.
-
-    Returns:
-      That node, ``int32[C]``, and the nodes walked through, ``bool[C, N]``, both ends included.
-    """
-    num, num_nodes = tree.parent.shape
-    index = jnp.arange(num_nodes, dtype=jnp.int32)
-    mean = tree.total / jnp.maximum(tree.visits, 1)
-
-    def at(values: jax.Array, node: jax.Array) -> jax.Array:
-        return jnp.sum(jnp.where(index == node[:, None], values, 0), axis=1, dtype=values.dtype)
-
-    def below(node: jax.Array) -> jax.Array:
-        """The best child, or the node itself where the walk ends."""
-        child = tree.parent == node[:, None]
-        complete = jnp.sum(child, axis=1, dtype=jnp.int32) == at(tree.num_legal, node)
-        visits = jnp.sum(jnp.where(child, tree.visits, 0), axis=1, dtype=jnp.int32) + (node > 0)
-        bonus = jnp.sqrt(jnp.log(visits.astype(jnp.float32))[:, None] / jnp.maximum(tree.visits, 1))
-        score = at(tree.sign, node)[:, None] * mean + exploration * bonus
-        best = jnp.argmax(jnp.where(child, score, -jnp.inf), axis=1).astype(jnp.int32)
-        return jnp.where(complete & jnp.any(child, axis=1), best, node)
-
-    Walk = tuple[jax.Array, jax.Array, jax.Array]
-
-    def step(walk: Walk) -> Walk:
-        node, on_path, _ = walk
-        following = below(node)
-        return following, on_path | (index == following[:, None]), jnp.any(following != node)
-
-    root = jnp.zeros(num, jnp.int32)
-    start = (root, jnp.zeros((num, num_nodes), bool) | (index == 0), jnp.array(True))
-    node, on_path, _ = jax.lax.while_loop(lambda walk: walk[2], step, start)
-    return node, on_path
+def _completed(q: jax.Array, visits: jax.Array, root: _HalvingRoot) -> jax.Array:
+    """Mean values with unvisited cards completed by the mixed value of Danihelka et al.: ``float32[C, 52]``."""
+    visited = visits > 0
+    prior = _softmax(jnp.where(visited, root.log_prior, -jnp.inf))
+    mean = jnp.sum(prior * jnp.where(visited, q, 0.0), axis=1)
+    num = jnp.sum(visits, axis=1)
+    mixed = (root.value + num * mean) / (1 + num)
+    return jnp.where(visited, q, mixed[:, None])
 
 
-def _value(states: State, root_team: jax.Array, leaf: LeafFunction) -> jax.Array:
-    """The value of leaves for the roots' teams: points made so far, and the leaf function's for the rest."""
-    made = jax.vmap(game.margin)(states).astype(jnp.float32)
-    ours = jax.vmap(game.mover_team)(states) == root_team
-    future = jnp.where(jax.vmap(game.is_over)(states), 0.0, leaf(states))
-    return jnp.where(root_team == 0, made, -made) + jnp.where(ours, future, -future)
-
-
-def _by_card(tree: _Tree, legal: jax.Array) -> Result:
-    """One tree's root, from nodes to cards; its children are its first legal cards in order of making."""
-    child = tree.parent == 0
-    slot = jnp.cumsum(child) - 1
-    node_card = jax.vmap(cards.nth, (None, 0))(legal, slot)
-    here = child & (node_card == jnp.arange(52, dtype=jnp.int8)[:, None])
-    visits = jnp.sum(jnp.where(here, tree.visits, 0), axis=1, dtype=jnp.int32)
-    total = jnp.sum(jnp.where(here, tree.total, 0.0), axis=1)
-    q = jnp.where(visits > 0, total / jnp.maximum(visits, 1), -jnp.inf)
-    return Result(q, visits, jnp.max(q))
+def _softmax(logits: jax.Array) -> jax.Array:
+    """Softmax over cards ``[C, 52]``, with zeros in rows that are all −inf."""
+    some = jnp.max(logits, axis=1, keepdims=True) > -jnp.inf
+    return jnp.where(some, jax.nn.softmax(logits, axis=1), 0.0)

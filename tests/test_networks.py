@@ -59,3 +59,19 @@ def test_shapes_and_mixed_precision(name: str) -> None:
 def test_unknown_presets_are_named() -> None:
     with pytest.raises(ValueError, match="no network 'fc25'; there are: fc24, fc16, fc-small, resnet18"):
         networks.make("fc25")
+
+
+def test_gradients_in_mixed_precision_are_those_in_float32_within_rounding() -> None:
+    x = jax.random.bernoulli(jax.random.key(1), 0.2, (64, features.SIZE)).astype(jnp.float32)
+    target = jax.random.normal(jax.random.key(2), (64, 52))
+    params = networks.init(networks.make("fc-small"), jax.random.key(0))
+
+    def gradient(mixed: bool) -> dict:
+        def loss(params: dict) -> jax.Array:
+            policy, value = networks.apply(networks.make("fc-small", mixed), params, x)
+            return jnp.mean((policy - target) ** 2) + jnp.mean(value**2)
+
+        return jax.jit(jax.grad(loss))(params)
+
+    for half, full in zip(jax.tree.leaves(gradient(True)), jax.tree.leaves(gradient(False)), strict=True):
+        assert float(jnp.linalg.norm(half - full)) < 0.02 * float(jnp.linalg.norm(full))

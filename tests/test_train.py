@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import gongzhu_jax as gz
-from gongzhu_jax import features, networks
+from gongzhu_jax import features, networks, search
 from tests.oracle import gongzhu as oracle
 from train import learner, rollouts
 
 NETWORK = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
-SETTINGS = rollouts.SearchSettings(base=0, per_card=2, chunk=16)
+SETTINGS = search.Settings(base=0, per_card=2, chunk=16)
 GAMES = 16
 
 
@@ -22,7 +22,9 @@ def params() -> dict:
 
 @pytest.fixture(scope="module")
 def played(params: dict) -> tuple[rollouts.Samples, gz.State]:
-    return jax.device_get(rollouts.play_games(jax.random.key(1), params, NETWORK, GAMES, SETTINGS))
+    return jax.device_get(
+        rollouts.play_games(jax.random.split(jax.random.key(1), GAMES), params, NETWORK, SETTINGS)
+    )
 
 
 def test_self_play_plays_whole_legal_games(played: tuple[rollouts.Samples, gz.State]) -> None:
@@ -37,7 +39,7 @@ def test_self_play_plays_whole_legal_games(played: tuple[rollouts.Samples, gz.St
 def test_samples_are_those_of_the_positions(played: tuple[rollouts.Samples, gz.State]) -> None:
     """Inputs and legal cards of every ply, from the game replayed by the oracle."""
     samples, ended = played
-    by_ply = jax.tree.map(lambda x: x.reshape(52, GAMES, *x.shape[1:]), samples)
+    by_ply = jax.tree.map(lambda x: np.swapaxes(x.reshape(GAMES, 52, *x.shape[1:]), 0, 1), samples)
     for i in range(0, GAMES, 5):
         own = by_ply.inputs[0, i, :208].reshape(4, 52)  # at ply 0 the mover is the leader
         first = int(ended.leaders[i, 0])
@@ -53,11 +55,11 @@ def test_targets(played: tuple[rollouts.Samples, gz.State]) -> None:
     np.testing.assert_allclose(samples.policy.sum(axis=1), 1, rtol=1e-5)
     assert (samples.policy[~samples.legal] == 0).all()
     # the card played has the best value, hence the largest target
-    by_ply = samples.policy.reshape(52, GAMES, 52)
-    chosen = np.take_along_axis(by_ply, ended.plays.T[:, :, None].astype(int), axis=2)[:, :, 0]
-    np.testing.assert_allclose(chosen, by_ply.max(axis=2), rtol=1e-5)
+    by_game = samples.policy.reshape(GAMES, 52, 52)
+    chosen = np.take_along_axis(by_game, ended.plays[:, :, None].astype(int), axis=2)[:, :, 0]
+    np.testing.assert_allclose(chosen, by_game.max(axis=2), rtol=1e-5)
     # the last card of a deal has one outcome: what is still to come is exact
-    value = samples.value.reshape(52, GAMES)[51]
+    value = samples.value.reshape(GAMES, 52)[:, 51]
     for i in range(GAMES):
         state = rollouts_before_last(ended, i)
         made, final = (
@@ -76,13 +78,6 @@ def rollouts_before_last(ended: gz.State, i: int) -> gz.State:
         hands[(leaders[ply // 4] + ply % 4) % 4, card] = True
     start = gz.from_hands(hands, int(leaders[0]))
     return gz.play(start, jnp.where(jnp.arange(52) == 51, -1, plays))
-
-
-def test_policy_target_by_hand() -> None:
-    q = np.full(52, -np.inf, np.float32)
-    q[[3, 20]] = 10.0, 15.0
-    found = rollouts.policy_target(jnp.array(q), jnp.isfinite(q), 0.2)
-    assert float(found[3] / found[20]) == pytest.approx(np.exp(-1.0), rel=1e-5)
 
 
 def test_loss_by_hand(params: dict, played: tuple[rollouts.Samples, gz.State]) -> None:
@@ -106,7 +101,14 @@ def test_learning_lowers_the_loss_and_is_repeatable(played: tuple[rollouts.Sampl
     def run() -> tuple[dict, learner.Losses]:
         params = networks.init(NETWORK, jax.random.key(0))
         return learner.learn(
-            jax.random.key(5), params, transform.init(params), samples, NETWORK, transform, epochs=8
+            jax.random.key(5),
+            params,
+            transform.init(params),
+            samples,
+            len(samples.value),
+            NETWORK,
+            transform,
+            epochs=8,
         )[::2]
 
     params = networks.init(NETWORK, jax.random.key(0))
@@ -139,4 +141,32 @@ def test_too_few_samples(params: dict, played: tuple[rollouts.Samples, gz.State]
     transform = learner.optimizer()
     fresh = networks.init(NETWORK, jax.random.key(0))
     with pytest.raises(ValueError, match="10 samples are fewer than a minibatch of 64"):
-        learner.learn(jax.random.key(0), fresh, transform.init(fresh), few, NETWORK, transform)
+        learner.learn(jax.random.key(0), fresh, transform.init(fresh), few, 10, NETWORK, transform)
+
+
+def test_only_what_is_filled_is_learned(params: dict, played: tuple[rollouts.Samples, gz.State]) -> None:
+    """Whatever stands behind the filled samples changes nothing; the count of steps is that of the filled ones."""
+    samples = played[0]
+    transform = learner.optimizer(learning_rate=1e-3)
+
+    def run(samples: rollouts.Samples) -> tuple[dict, tuple]:
+        fresh = networks.init(NETWORK, jax.random.key(0))
+        key = jax.random.key(5)
+        return learner.learn(key, fresh, transform.init(fresh), samples, 200, NETWORK, transform, epochs=2)[
+            :2
+        ]
+
+    spoilt = samples._replace(value=np.where(np.arange(len(samples.value)) < 200, samples.value, np.nan))
+    (first, state), (second, _) = run(samples), run(spoilt)
+    assert int(state[1].count) == 2 * (200 // 64)
+    for a, b in zip(jax.tree.leaves(first), jax.tree.leaves(second), strict=True):
+        assert np.isfinite(a).all()
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_game_depends_on_its_own_key_only(params: dict) -> None:
+    keys = jax.random.split(jax.random.key(1), GAMES)
+    samples, ended = rollouts.play_games(keys[:4], params, NETWORK, SETTINGS)
+    again, same = rollouts.play_games(keys[jnp.array([2, 0, 3, 1])], params, NETWORK, SETTINGS)
+    np.testing.assert_array_equal(same.plays, ended.plays[jnp.array([2, 0, 3, 1])])
+    np.testing.assert_array_equal(again.inputs[:52], samples.inputs[104:156])

@@ -136,6 +136,10 @@ def check_flags(command: Command, mesh: Mesh) -> None:
     if found := configs.problem(command.config):
         field, right = found
         raise UsageError(f"--{field.replace('_', '-')} {getattr(command.config, field)}: must be {right}")
+    try:
+        command.config.search_on(mesh.devices.flat[0].platform)
+    except ValueError as error:
+        raise UsageError(f"--{str(error).replace('_', '-')}") from None
     if command.batches is not None:
         cli.check_range("--batches", command.batches, 1)
     if command.minutes is not None and not command.minutes > 0:

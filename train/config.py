@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 import jax
 
+from gongzhu_jax import search
+
 FORMAT = 1
 """Of run folders; raised when an older run can no longer be continued."""
 
@@ -45,8 +47,14 @@ class Config:
     """c of the search's UCB, in points. The paper writes 30; the authors' program works with 30 · √2."""
     chunk: int = 0
     """Searches in lockstep on one device; 0: 256 on a CPU, all games on an accelerator."""
+    rule: search.Rule = "ucb"
+    """Which card a simulation follows: ucb is the paper's; puct and gumbel use the policy."""
+    target: search.Target = "values"
+    """The policy target: of the values, ∝ exp(sharpness · Q), or the share of visits."""
     sharpness: float = 0.2
-    """Policy target ∝ exp(sharpness · Q), per point."""
+    """Policy logits per point."""
+    considered: int = 13
+    """Cards that the root of gumbel visits, at most."""
     learning_rate: float = 5e-5
     """Of Adam, at the start."""
     decay_batches: int = 0
@@ -73,9 +81,22 @@ class Config:
         """Samples of a batch."""
         return 52 * self.games
 
-    def chunk_on(self, platform: str) -> int:
-        """Searches in lockstep on a device of this platform."""
-        return self.chunk or (256 if platform == "cpu" else self.games)
+    def search_on(self, platform: str) -> search.Settings:
+        """How a device of this platform searches.
+
+        Raises:
+          ValueError: a field is out of range.
+        """
+        return search.Settings(
+            base=self.base,
+            per_card=self.per_card,
+            exploration=self.exploration,
+            chunk=self.chunk or (256 if platform == "cpu" else self.games),
+            rule=self.rule,
+            sharpness=self.sharpness,
+            target=self.target,
+            considered=self.considered,
+        )
 
 
 PRESETS: dict[str, Config] = {
@@ -119,17 +140,13 @@ def default_preset() -> str:
 
 
 def problem(config: Config) -> tuple[str, str] | None:
-    """The first field that is out of range, and what would be right."""
+    """The first field of training that is out of range, and what would be right; ``search_on`` checks its own."""
     at_least: dict[str, float] = {
         "seed": 0,
         "games": 1,
         "buffer": 1,
         "epochs": 1,
         "minibatch": 1,
-        "base": 0,
-        "per_card": 0,
-        "exploration": 0,
-        "chunk": 0,
         "decay_batches": 0,
         "weight_decay": 0,
         "value_weight": 0,
@@ -140,7 +157,7 @@ def problem(config: Config) -> tuple[str, str] | None:
     for field, low in at_least.items():
         if not getattr(config, field) >= low:
             return field, f"at least {low}"
-    for field in ("sharpness", "learning_rate", "eps"):
+    for field in ("learning_rate", "eps"):
         if not 0 < getattr(config, field) < math.inf:
             return field, "greater than 0"
     for field in ("b1", "b2"):
@@ -148,8 +165,6 @@ def problem(config: Config) -> tuple[str, str] | None:
             return field, "at least 0 and less than 1"
     if config.seed >= 2**31:
         return "seed", "less than 2³¹"
-    if config.base + config.per_card < 1:
-        return "per_card", "at least 1 where base is 0"
     if config.minibatch > config.positions:
         return "minibatch", f"at most the {config.positions} positions of a batch of {config.games} games"
     return None

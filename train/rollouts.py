@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from typing import Any, NamedTuple
 
@@ -13,18 +12,7 @@ import jax.numpy as jnp
 import gongzhu_jax as gz
 from gongzhu_jax import features, game, networks, search
 from gongzhu_jax.game import State
-from gongzhu_jax.players.base import best_card
 from gongzhu_jax.rules import PAPER, Rules
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchSettings:
-    """How self-play searches: T = base + per_card · L simulations, exploration in points, games in lockstep."""
-
-    base: int = 0
-    per_card: int = 2
-    exploration: float = search.DEFAULT_EXPLORATION
-    chunk: int = 256
 
 
 class Samples(NamedTuple):
@@ -42,27 +30,22 @@ class Samples(NamedTuple):
     legal: jax.Array
 
 
-def policy_target(q: jax.Array, legal: jax.Array, sharpness: float) -> jax.Array:
-    """p ∝ exp(sharpness · (Q − max Q)) over the legal cards: ``float32[..., 52]``; sharpness per point."""
-    return jax.nn.softmax(jnp.where(legal, sharpness * q, -jnp.inf), axis=-1)
-
-
-@functools.partial(jax.jit, static_argnames=("network", "settings", "sharpness", "rules"))
+@functools.partial(jax.jit, static_argnames=("network", "settings", "rules"))
 def play_games(
     keys: jax.Array,
     params: Any,
     network: nn.Module,
-    settings: SearchSettings,
-    sharpness: float = 0.2,
+    settings: search.Settings = search.DEFAULT,
     rules: Rules = PAPER,
 ) -> tuple[Samples, State]:
     """Deal and play games to the end, all four seats searching with the true hands.
 
-    Each plays the card of the best mean value, ties at random.
+    Each plays the card of its search, ``Result.card``: with the rules "ucb" and "puct" that of the best mean value,
+    ties at random.
 
     Args:
-      keys: ``[G]``, one a game: its deal and its luck depend on nothing else.
-      sharpness: of the policy target, per point.
+      keys: ``[G]``, one a game: its deal and its luck (ties, the noise of "gumbel") depend on nothing else.
+      settings: of the search, and what the policy target is; static.
 
     Returns:
       Samples ``[52 · G]``, game by game, and the States at the end ``[G]``.
@@ -72,21 +55,16 @@ def play_games(
     leaf = networks.leaf_function(network, params)
 
     def ply(states: State, number: jax.Array) -> tuple[State, Samples]:
-        found = search.search(
-            states, leaf, settings.base, settings.per_card, settings.exploration, settings.chunk
-        )
-        legal = jax.vmap(gz.legal_cards)(states)
+        found = search.search(states, leaf, settings, jax.vmap(jax.random.fold_in, (0, None))(luck, number))
         made = jax.vmap(game.margin)(states).astype(jnp.float32)
         made = jnp.where(jax.vmap(game.mover_team)(states) == 0, made, -made)
         samples = Samples(
             inputs=jax.vmap(features.encode)(states).astype(jnp.bool_),
-            policy=policy_target(found.q, legal, sharpness),
+            policy=found.policy,
             value=found.value - made,
-            legal=legal,
+            legal=jax.vmap(gz.legal_cards)(states),
         )
-        ties = jax.vmap(jax.random.fold_in, (0, None))(luck, number)
-        played = jax.vmap(best_card)(ties, found.q)
-        return jax.vmap(gz.step)(states, played), samples
+        return jax.vmap(gz.step)(states, found.card), samples
 
     ended, samples = jax.lax.scan(ply, states, jnp.arange(game.NUM_PLIES))
     by_game = jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:]), samples)

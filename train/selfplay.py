@@ -18,7 +18,7 @@ from gongzhu_jax.players import Player
 from gongzhu_jax.players.raw import from_model
 from train import command, devices, learner, rollouts
 from train.config import Config
-from train.rollouts import Samples, SearchSettings
+from train.rollouts import Samples
 
 
 class State(NamedTuple):
@@ -41,10 +41,7 @@ class SelfPlay:
         """Prepare; nothing is computed yet."""
         self.config, self.mesh = config, mesh
         self.network = networks.make(config.network, config.mixed)
-        platform = mesh.devices.flat[0].platform
-        self.settings = SearchSettings(
-            config.base, config.per_card, config.exploration, config.chunk_on(platform)
-        )
+        self.settings = config.search_on(mesh.devices.flat[0].platform)
         self.schedule = learning_rate(config)
         self.transform = learner.optimizer(
             self.schedule, config.b1, config.b2, config.eps, config.weight_decay
@@ -113,7 +110,7 @@ class SelfPlay:
         config = self.config
 
         def local(keys: jax.Array, params: Any) -> Samples:
-            return rollouts.play_games(keys, params, self.network, self.settings, config.sharpness)[0]
+            return rollouts.play_games(keys, params, self.network, self.settings)[0]
 
         play = jax.shard_map(
             local,
@@ -157,17 +154,13 @@ def memory(config: Config, mesh: Mesh) -> tuple[int, int]:
     """Bytes on one device that do not depend on the number of games, and bytes for each game of a batch."""
     network = networks.make(config.network, config.mixed)
     params = networks.count(jax.eval_shape(lambda: networks.init(network, jax.random.key(0))))
+    settings = config.search_on(mesh.devices.flat[0].platform)
+    of_input = 4 * networks.activations(network)
+    searching = min(settings.chunk, config.games) * (search.bytes_per_root(settings) + of_input)
+    learning = 2 * of_input * config.minibatch // mesh.size
     sample = features.SIZE + 4 * 52 + 4 + 52
-    widest = max(getattr(network, "widths", (512,))) * (
-        1 if isinstance(network, networks.FullyConnected) else 441
-    )
-    chunk = config.chunk_on(mesh.devices.flat[0].platform)
-    search_bytes = search.bytes_per_root(config.base, config.per_card) + 12 * widest
-    learning = 24 * config.minibatch * widest // mesh.size
-    fixed = 4 * params * 6 + min(chunk, config.games) * search_bytes + learning
-    # The buffer twice (old and new), the batch as it is played and gathered.
-    each = game.NUM_PLIES * sample * (2 * config.buffer + 2)
-    return fixed, each
+    # Parameters, two moments, gradient, update and a copy; the buffer old and new, and the batch played and gathered.
+    return 6 * 4 * params + searching + learning, game.NUM_PLIES * sample * (2 * config.buffer + 2)
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -9,7 +9,8 @@ from typing import Protocol
 import jax
 import jax.numpy as jnp
 
-from gongzhu_jax import cards, game
+from gongzhu_jax import game
+from gongzhu_jax.cards import best_card as best_card
 from gongzhu_jax.view import View
 
 NO_VALUE = -jnp.inf
@@ -42,18 +43,6 @@ class Player:
     def __call__(self, keys: jax.Array, views: View) -> jax.Array:
         """The cards played: ``int8[B]``."""
         return self.choose(keys, views)
-
-
-def best_card(key: jax.Array, values: jax.Array) -> jax.Array:
-    """A card of the highest value, ties uniformly at random.
-
-    Args:
-      values: ``[52]``, −inf (or the least integer) where illegal.
-
-    Returns:
-      ``int8[]``.
-    """
-    return cards.random_card(key, cards.to_masks(values == jnp.max(values)))
 
 
 def by_position(views: View, branches: list[Callable[[], jax.Array]]) -> jax.Array:

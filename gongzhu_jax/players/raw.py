@@ -12,10 +12,8 @@ from gongzhu_jax.models import Model
 from gongzhu_jax.players.base import NO_VALUE, Player, best_card, legal
 from gongzhu_jax.view import View
 
-ROOTS = 1024
-"""Roots in lockstep: trees of one step are small, and networks like large batches."""
-
 MODES = ("search", "policy")
+ONE_STEP = search.Settings(base=0, per_card=1, chunk=1024)  # small trees, and networks like large batches
 
 
 def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
@@ -67,7 +65,7 @@ def _one_step(model: Model, num_worlds: int, keys: jax.Array, views: View) -> ja
 
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), jax.vmap(states)(keys, views))
     leaf = networks.leaf_function(model.network, model.params)
-    q = search.search(flat, leaf, base=0, per_card=1, chunk=ROOTS).q
+    q = search.search(flat, leaf, ONE_STEP).q
     return jnp.mean(q.reshape(-1, num_worlds, 52), axis=1)
 
 
