@@ -104,6 +104,55 @@ def hand_sizes(view: View) -> jax.Array:
     return 13 - view.ply.astype(jnp.int32) // 4 - before.astype(jnp.int32)
 
 
+def rewind(view: View, hidden: jax.Array, ply: jax.Array) -> View:
+    """What the player who moved at an earlier ply knew then, if the hidden hands are these: belief about a hand.
+
+    Args:
+      view: a View now.
+      hidden: ``uint16[3, 4]``, a world: the hands of seats 1..3 now, counted from the viewer.
+      ply: integer ``[]``, less than ``view.ply``.
+
+    Returns:
+      The View of that player, on its turn.
+    """
+    number = jnp.arange(game.NUM_PLIES, dtype=jnp.int8)
+    ply = jnp.asarray(ply).astype(jnp.int8)
+    who, trick = players(view), ply >> 2
+    seat = jnp.sum(jnp.where(number == ply, who, 0), dtype=jnp.int8)
+    sets = cards.mask_of(view.plays)  # uint16[52, 4]
+
+    def union(which: jax.Array) -> jax.Array:
+        """The cards of some plies ``bool[52]``; cards are played once, so a sum is a union."""
+        return jnp.sum(jnp.where(which[:, None], sets, 0), axis=0, dtype=jnp.uint16)
+
+    now = jnp.concatenate([view.hand[None], hidden])
+    mine = jnp.arange(4, dtype=jnp.int8) == seat
+    hand = jnp.sum(jnp.where(mine[:, None], now, 0), axis=0, dtype=jnp.uint16)
+    hand |= union((who == seat) & (number >= ply))
+    unseen = (jnp.uint16(cards.FULL_SUIT) & ~union(number < ply)) & ~hand
+
+    from_seat = (seat + jnp.arange(4, dtype=jnp.int8)) % 4
+    winner = jnp.repeat(view.leaders[1:], 4, total_repeat_length=game.NUM_PLIES)
+    taken = jax.vmap(lambda s: union((winner == s) & (number < 4 * trick)))(from_seat)
+    suits = cards.suit(view.plays)
+    led = jnp.repeat(suits[::4], 4, total_repeat_length=game.NUM_PLIES)
+    failed = (number < ply) & (suits != led)
+    suit_of = led == jnp.arange(4, dtype=led.dtype)[:, None]
+    void = jax.vmap(lambda s: jnp.any(suit_of & failed & (who == s), axis=1))(from_seat)
+    known = jnp.arange(14, dtype=jnp.int8) <= trick
+    return View(
+        seat=(view.seat + seat) % 4,
+        hand=hand,
+        unseen=unseen,
+        taken=taken,
+        plays=jnp.where(number < ply, view.plays, jnp.int8(-1)),
+        leaders=jnp.where(known, (view.leaders - seat) % 4, jnp.int8(-1)),
+        void=void,
+        ply=ply,
+        rules=view.rules,
+    )
+
+
 def view_from(
     seat: int,
     hand: str | Sequence[str | int],

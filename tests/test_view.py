@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import gongzhu_jax as gz
 from gongzhu_jax import cards, game
-from gongzhu_jax.view import hand_sizes, players
+from gongzhu_jax.view import hand_sizes, players, rewind
 from tests.conftest import at, hands_of
 
 positions = st.tuples(st.integers(0, 255), st.integers(0, 51), st.integers(0, 3))
@@ -150,3 +150,18 @@ def test_a_history_that_no_hidden_hands_fit() -> None:
     rounds = [[int(words[0]), *words[1:]] for words in map(str.split, tricks.split("|"))]
     with pytest.raises(ValueError, match="seat 3 needs 4 cards and only H2 D2 D3 are possible"):
         gz.view_from(1, "D4 D6 D9 HQ", rounds, [0, "C4"])
+
+
+@given(positions, st.integers(0, 50))
+@settings(max_examples=80, deadline=None)
+def test_rewinding_with_the_true_hands_gives_the_views_of_that_time(
+    random_games: tuple[gz.State, gz.State], position: tuple[int, int, int], earlier: int
+) -> None:
+    which, ply, seat = position
+    earlier = min(earlier, ply - 1)
+    if earlier < 0:
+        return
+    now, then = at(random_games[1], which, ply), at(random_games[1], which, earlier)
+    order = jnp.array([(seat + i) % 4 for i in (1, 2, 3)])
+    found = jax.jit(rewind)(gz.view(now, seat), now.hands[order], earlier)
+    chex.assert_trees_all_equal(found, gz.view(then, int(game.mover(then))))

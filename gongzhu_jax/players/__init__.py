@@ -18,12 +18,14 @@ from gongzhu_jax.players.greed import greed
 from gongzhu_jax.players.mr_if import mr_if
 from gongzhu_jax.players.random import random
 from gongzhu_jax.players.raw import raw
+from gongzhu_jax.players.scrofa import scrofa
 
 FACTORIES: dict[str, Callable[..., Player]] = {
     "random": random,
     "if": mr_if,
     "greed": greed,
     "raw": raw,
+    "scrofa": scrofa,
 }
 
 
@@ -77,4 +79,4 @@ def _nearest(word: str, known: Any) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-__all__ = ["FACTORIES", "Player", "greed", "make", "mr_if", "random", "raw"]
+__all__ = ["FACTORIES", "Player", "greed", "make", "mr_if", "random", "raw", "scrofa"]

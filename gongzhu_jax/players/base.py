@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from typing import Protocol
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
 
-from gongzhu_jax import game
+from gongzhu_jax import game, worlds
 from gongzhu_jax.cards import best_card as best_card
-from gongzhu_jax.view import View
+from gongzhu_jax.view import View, why_impossible
 
 NO_VALUE = -jnp.inf
 
@@ -33,16 +34,48 @@ class Player:
       values: for players that score cards, ``(keys[B], views[B]) -> float32[B, 52]`` in points (what the
         viewer's team is expected to gain, up to a constant), −inf where illegal; otherwise None.
       chunk: how many games at a time suit this player best (what it computes should stay in cache).
+      explain: for players that can, ``(keys[B], views[B])`` to a NamedTuple of what a decision was made from.
     """
 
     name: str
     choose: Callable[[jax.Array, View], jax.Array]
     values: ValuesFunction | None = None
     chunk: int = 1024
+    explain: Callable[[jax.Array, View], Any] | None = None
 
-    def __call__(self, keys: jax.Array, views: View) -> jax.Array:
-        """The cards played: ``int8[B]``."""
-        return self.choose(keys, views)
+    def __call__(self, keys: jax.Array, views: View, explain: bool = False) -> Any:
+        """The cards played: ``int8[B]``; with ``explain`` also what they were chosen from.
+
+        Raises:
+          ValueError: outside of a trace, a View is not on its viewer's turn or contradicts itself; or this player
+            explains nothing.
+        """
+        if game.is_concrete(keys, views):
+            _check(views)
+        if not explain:
+            return self.choose(keys, views)
+        if self.explain is None:
+            raise ValueError(f"player {self.name!r} does not explain its cards")
+        return self.choose(keys, views), self.explain(keys, views)
+
+
+def _check(views: View) -> None:
+    """Raise ValueError for the first View that nobody can play from."""
+    mine, possible = _playable(views)
+    if not mine.all():
+        row = int(jnp.argmin(mine))
+        raise ValueError(f"views[{row}]: it is not the viewer's turn (seat {int(views.seat[row])})")
+    if not possible.all():
+        row = int(jnp.argmin(possible))
+        why = why_impossible(jax.tree.map(lambda x: x[row], views))
+        raise ValueError(f"views[{row}]: no hidden hands fit this view: {why}")
+
+
+@jax.jit
+def _playable(views: View) -> tuple[jax.Array, jax.Array]:
+    """Whether it is the viewer's turn, and whether any hands fit: ``bool[B]`` each."""
+    mine = jax.vmap(lambda v: (game.mover(v) == 0) & ~game.is_over(v))(views)
+    return mine, jax.vmap(worlds.is_possible)(views)
 
 
 def by_position(views: View, branches: list[Callable[[], jax.Array]]) -> jax.Array:
@@ -67,3 +100,10 @@ def by_position(views: View, branches: list[Callable[[], jax.Array]]) -> jax.Arr
 def legal(views: View) -> jax.Array:
     """The legal cards of a batch of Views: ``bool[B, 52]``."""
     return jax.vmap(game.legal_cards)(views)
+
+
+def spec_of(name: str, factory: Callable[..., Player], arguments: Mapping[str, Any]) -> str:
+    """The spec that calls a factory with these arguments again: ``NAME:PARAMETER=VALUE,…``, defaults left out."""
+    parameters = inspect.signature(factory).parameters
+    said = [f"{key}={arguments[key]}" for key, p in parameters.items() if arguments[key] != p.default]
+    return f"{name}:{','.join(said)}" if said else name

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 
 from gongzhu_jax import features, game, models, networks, search, worlds
 from gongzhu_jax.models import Model
-from gongzhu_jax.players.base import NO_VALUE, Player, best_card, legal
+from gongzhu_jax.players.base import NO_VALUE, Player, best_card, legal, spec_of
 from gongzhu_jax.view import View
 
 MODES = ("search", "policy")
@@ -32,11 +32,7 @@ def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
         raise ValueError(f"worlds must be at least 1, not {worlds}")
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    name = (
-        f"raw:model={model}"
-        + (f",worlds={worlds}" if worlds != 9 else "")
-        + (",mode=policy" if mode == "policy" else "")
-    )
+    name = spec_of("raw", raw, {"model": model, "worlds": worlds, "mode": mode})
     return from_model(models.load(model), name, worlds, mode)
 
 
