@@ -102,6 +102,7 @@ def last_state(folder: Path) -> tuple[list[np.ndarray], checkpoints.Counters]:
     return [np.asarray(x) for x in jax.tree.leaves(state)], counters
 
 
+@pytest.mark.processes
 def test_a_run_leaves_what_a_user_looks_for(straight: tuple[Path, str]) -> None:
     folder, output = straight
     rows = logs.read(folder / logs.CSV)
@@ -118,6 +119,7 @@ def test_a_run_leaves_what_a_user_looks_for(straight: tuple[Path, str]) -> None:
     assert f"--out {folder} --resume" in output
 
 
+@pytest.mark.processes
 def test_killed_and_resumed_equals_uninterrupted(
     straight: tuple[Path, str], cache: Path, tmp_path: Path
 ) -> None:
@@ -140,6 +142,7 @@ def test_killed_and_resumed_equals_uninterrupted(
     assert margins(straight[0]) == margins(out)
 
 
+@pytest.mark.processes
 def test_two_processes_give_the_losses_of_one(
     straight: tuple[Path, str], cache: Path, tmp_path: Path
 ) -> None:
@@ -195,6 +198,7 @@ print(json.dumps(found))
     np.testing.assert_allclose(found[2:], found[:2], rtol=1e-3)
 
 
+@pytest.mark.processes
 def test_ctrl_c_saves_and_says_how_to_go_on(straight: tuple[Path, str], cache: Path, tmp_path: Path) -> None:
     out = tmp_path / "stopped"
     process = start(cache, *TINY, "--eval-every", "1000", "--batches", "100000", "--out", str(out))
