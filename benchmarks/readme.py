@@ -1,4 +1,4 @@
-"""Writes the figures of README.md from results/, and its picture: ``python -m benchmarks.readme``."""
+"""Writes the figures of README.md from results/, and its pictures: ``python -m benchmarks.readme``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from pathlib import Path
 import jax
 
 import gongzhu_jax as gz
+from benchmarks.selfplay import CURVE
 from gongzhu_jax import players, results
+from train import logs
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN = "<!-- figures: written by python -m benchmarks.readme -->\n"
@@ -17,11 +19,19 @@ END = "<!-- end -->\n"
 
 def figures() -> str:
     """The tables between the markers of README.md."""
-    engine, opponents = (results.read(name, ROOT / "results") for name in ("engine", "opponents"))
-    fast, who = engine["figures"], opponents["figures"]
+    engine, opponents, selfplay = (
+        results.read(name, ROOT / "results") for name in ("engine", "opponents", "selfplay")
+    )
+    fast, who, learned = engine["figures"], opponents["figures"], selfplay["figures"]
 
     def margin(key: str) -> str:
         return f"{who[key].value:.1f} ± {who[key].stderr:.1f}"
+
+    def value(key: str, form: str) -> str:
+        return format(learned[key].value, form)
+
+    def points(key: str) -> str:
+        return f"{learned[key].value:+.1f} ± {learned[key].stderr:.1f}"
 
     return f"""
 Points per deal on the 1,024 standard deals, ± one standard error (`{opponents["command"]}`):
@@ -46,7 +56,34 @@ Speed on {engine["device"]}:
 
 `{engine["command"]}` explains what is compared with pgx and how.
 
+Training on {selfplay["device"]} (`{selfplay["command"]}`):
+
+| what | here | the authors |
+| --- | --- | --- |
+| self-play with the 11.4 M network, games/s | {value("games_per_s_fc24", ".1f")} | 0.50 on two cores, 1.5 on a 2080Ti |
+| … as a share of what its network evaluations alone would allow | {value("net_bound_share_fc24", ".0%")} | |
+| self-play with `fc-small` (1.0 M), games/s | {value("games_per_s_fc_small", ".0f")} | |
+| `--preset small`: min, games | {value("small_minutes", ".0f")}, {value("small_games", ",.0f")} | 46 hours, 256,000 |
+| … its network v Greed, no tree search, points per deal | {points("raw_wpg_small")} | 37.3 ± 8.1 (11.4 M) |
+| … by one pass over averaged hands | {points("policy_wpg_small")} | |
+| `python -m train.selfplay`: first row, end | {value("first_row_s", ".0f")} s, {value("quick_minutes", ".1f")} min | |
+| … its network v Greed, before and after | {points("quick_margin_first")}, {points("quick_margin_last")} | |
+
+![Margins of the small run by games of self-play](docs/learning_curve.png)
+
 """
+
+
+def curve() -> None:
+    """The learning curve of the measured run, with Random and If as lines."""
+    who = results.read("opponents", ROOT / "results")["figures"]
+    levels = {
+        "random": -who["margin_greed_random"].value,
+        "if": -who["margin_greed_if"].value,
+    }
+    rows = logs.evaluations(ROOT / "results" / CURVE)
+    title = "--preset small on 2 cores: one-step search in sampled worlds"
+    logs.curve(rows, levels, title, ROOT / "docs" / "learning_curve.png")
 
 
 def picture() -> str:
@@ -60,13 +97,14 @@ def picture() -> str:
 
 
 def main() -> int:
-    """Rewrite what is between the markers, and the picture."""
+    """Rewrite what is between the markers, and the pictures."""
     readme = ROOT / "README.md"
     text = readme.read_text(encoding="utf-8")
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     readme.write_text(before + BEGIN + figures() + END + after, encoding="utf-8")
     (ROOT / "docs" / "position.svg").write_text(picture(), encoding="utf-8")
+    curve()
     return 0
 
 

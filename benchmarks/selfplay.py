@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,6 +42,8 @@ ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"fc24": (64, 256), "fc-small": (128, 512, 1024)}
 """Games in lockstep; the last but one of fc-small and the last of fc24 are what the figures without a size are."""
 MAIN = {"fc24": 256, "fc-small": 512}
+CURVE = "selfplay_small.csv"
+"""The progress file of the measured run, beside the figures; README's curve is drawn from it."""
 FRESH_SEED = 20_261_130
 """Of the deals and the luck of the figure against Greed; used by nothing else."""
 
@@ -198,6 +201,7 @@ def trained(args: SelfPlay, console: Console) -> dict[str, Figure]:
     if args.small is None:
         return {}
     rows = logs.read(args.small / logs.CSV)
+    shutil.copyfile(args.small / logs.CSV, args.out / CURVE)
     best = args.small / loop.BEST
     info = models.load(best).info
     deals = duplicate.random_deals(FRESH_SEED, args.pairs)

@@ -15,8 +15,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 from tensorboardX import SummaryWriter
 
-from eval.duplicate import Summary
-
 CSV = "progress.csv"
 CURVE = "learning_curve.png"
 LABELS = {"random": "Random", "if": "If", "greed": "Greed"}
@@ -64,27 +62,34 @@ def read(path: Path) -> list[dict[str, str]]:
         return [row for row in csv.DictReader(file) if None not in row.values() and row["batch"].isdigit()]
 
 
-def curve(folder: Path, levels: Mapping[str, Summary]) -> Path:
-    """Draw margins by games played as ``learning_curve.png``.
-
-    Args:
-      folder: of the run.
-      levels: Random and If against Greed, drawn as lines.
+def evaluations(path: Path) -> list[dict[str, str]]:
+    """The rows of a progress file that hold an evaluation.
 
     Raises:
-      ValueError: the run has no evaluation yet.
+      ValueError: there is none.
     """
-    rows = [row for row in read(folder / CSV) if row.get("margin_greed")]
+    rows = [row for row in read(path) if row.get("margin_greed")]
     if not rows:
-        raise ValueError(f"{folder / CSV}: no evaluation yet, nothing to draw")
+        raise ValueError(f"{path}: no evaluation yet, nothing to draw")
+    return rows
+
+
+def curve(rows: Sequence[Mapping[str, str]], levels: Mapping[str, float], title: str, path: Path) -> Path:
+    """Draw margins by games played.
+
+    Args:
+      rows: of :func:`evaluations`.
+      levels: margins of Random and If against Greed, drawn as lines.
+      path: of the PNG.
+    """
     games = [int(row["games"]) for row in rows]
     figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     colors = {"random": "#7f7f7f", "if": "#ff7f0e", "greed": "#1f77b4"}
     for name, level in levels.items():
-        axes.axhline(level.margin, color=colors[name], linestyle="--", linewidth=1)
+        axes.axhline(level, color=colors[name], linestyle="--", linewidth=1)
         axes.annotate(
             f"{LABELS[name]} v Greed",
-            (1.0, level.margin),
+            (1.0, level),
             xycoords=("axes fraction", "data"),
             ha="right",
             va="bottom",
@@ -100,10 +105,9 @@ def curve(folder: Path, levels: Mapping[str, Summary]) -> Path:
         axes.fill_between(games, low, high, color=colors[name], alpha=0.15, linewidth=0)
     axes.set_xlabel("games of self-play")
     axes.set_ylabel("points per deal (95 % interval)")
-    axes.set_title(f"{folder.name}: one-step search in sampled worlds, the same deals each time")
+    axes.set_title(title)
     axes.legend(loc="best")
     axes.grid(alpha=0.25)
-    path = folder / CURVE
     unfinished = path.with_name("unfinished.png")
     figure.savefig(unfinished, dpi=120)
     plt.close(figure)

@@ -260,10 +260,15 @@ class Run:
             f"checkpoint: {self.checkpoints.latest()}"
         )
         if not interrupted and self.algorithm.mesh.size == len(jax.local_devices()):
-            self.say(f"curve:    {logs.curve(folder, self.evaluation.levels())}")
+            self.say(f"curve:    {self._curve()}")
         best = BEST if (folder / BEST).exists() else LAST
         self.say(f"evaluate: python -m eval.match raw:model={folder / best} greed --deals 1024")
         self.say(f"go on:    {self.resume_command}")
+
+    def _curve(self) -> Path:
+        levels = {name: summary.margin for name, summary in self.evaluation.levels().items()}
+        title = f"{self.folder.name}: one-step search in sampled worlds, the same deals each time"
+        return logs.curve(logs.evaluations(self.folder / logs.CSV), levels, title, self.folder / logs.CURVE)
 
     @property
     def resume_command(self) -> str:
