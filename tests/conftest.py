@@ -12,6 +12,7 @@ import pytest
 
 import gongzhu_jax as gz
 from gongzhu_jax import cards, game
+from tests.oracle import gongzhu as oracle
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -55,3 +56,12 @@ def at(tree: gz.State, *index: int) -> gz.State:
 def hands_of(state: gz.State) -> np.ndarray:
     """``bool[..., 4, 52]``, the cards still held."""
     return np.array(cards.to_bools(jnp.asarray(state.hands)))
+
+
+def truth_at(before: gz.State, i: int, ply: int) -> oracle.Game:
+    """Game i before a ply, by the plain-Python rules; before: ``[games, 52]``, as of :func:`play_random`."""
+    start = at(before, i, 0)
+    truth = oracle.Game([np.flatnonzero(h).tolist() for h in hands_of(start)], int(start.leaders[0]))
+    for card in np.asarray(at(before, i, ply).plays)[:ply].tolist():
+        truth.play(card)
+    return truth

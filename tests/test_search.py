@@ -1,6 +1,5 @@
 """Tree search against mctx, a plain-Python tree, and exhaustive minimax."""
 
-import copy
 import dataclasses
 import math
 from typing import NamedTuple
@@ -15,9 +14,9 @@ from mctx._src import action_selection, seq_halving
 import gongzhu_jax as gz
 from gongzhu_jax import _tree, cards, features, game, search
 from gongzhu_jax.search import Settings
-from tests.conftest import at, hands_of
-from tests.oracle import gongzhu as oracle
+from tests.conftest import at, truth_at
 from tests.oracle import tree as oracle_tree
+from tests.oracle.minimax import after, minimax
 from tests.recorded import keys
 
 C = 30.0
@@ -392,29 +391,6 @@ def test_ties_and_shares_of_visits(random_games: tuple[gz.State, gz.State]) -> N
 
 
 # ----------------------------------------------------------------------------- endings, exactly
-
-
-def minimax(truth: oracle.Game, team: int) -> int:
-    """The margin of a team at the end of the deal with best play by both, open hands."""
-    if truth.over:
-        return truth.margin() * (1 if team == 0 else -1)
-    outcomes = [minimax(after(truth, card), team) for card in truth.legal()]
-    return max(outcomes) if truth.mover % 2 == team else min(outcomes)
-
-
-def after(truth: oracle.Game, card: int) -> oracle.Game:
-    played = copy.deepcopy(truth)
-    played.play(card)
-    return played
-
-
-def truth_at(before: gz.State, i: int, ply: int) -> oracle.Game:
-    """Game i before a ply, by the plain-Python rules; before: ``[games, 52]``."""
-    start = at(before, i, 0)
-    truth = oracle.Game([np.flatnonzero(h).tolist() for h in hands_of(start)], int(start.leaders[0]))
-    for card in np.asarray(at(before, i, ply).plays)[:ply].tolist():
-        truth.play(card)
-    return truth
 
 
 def minimax_hits(before: gz.State, ply: int, chosen: np.ndarray) -> tuple[int, int]:
