@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import json
 import math
 import sys
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,12 +17,10 @@ from rich.table import Table
 from scipy import stats
 
 from eval import cli
-from eval.duplicate import Deals, file_deals, random_deals, summarize
-from eval.match import play_match
+from eval.duplicate import file_deals, random_deals, summarize
+from eval.pairings import Pairings
 from gongzhu_jax import results
 from gongzhu_jax.results import Figure
-
-SETTINGS = "settings.json"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,70 +94,13 @@ def run(args: Tournament, console: Console) -> int:
         if args.deal_file
         else random_deals(args.seed, args.deals or 1024)
     )
-    prepare_folder(args, deals)
-
-    margins: dict[tuple[str, str], np.ndarray] = {}
-    for a, b in itertools.combinations(names, 2):
-        found = load(args.out, a, b)
-        if found is None:
-            started = time.perf_counter()
-            played, interrupted = play_match(made[a], made[b], deals, args.seed, args.batch, console)
-            if interrupted:
-                console.print(f"interrupted in {a} v {b}; the same command goes on with it")
-                return 130
-            found = played.mean(axis=1)
-            save(args.out, a, b, found, time.perf_counter() - started)
-        else:
-            console.print(f"{a} v {b}: played before")
-        margins[a, b] = found
+    pairings = Pairings(args.out, deals, args.seed, args.deal_file)
+    margins = {
+        (a, b): pairings.margins(made[a], made[b], args.batch, console)
+        for a, b in itertools.combinations(names, 2)
+    }
     report(args, margins, console)
     return 0
-
-
-def prepare_folder(args: Tournament, deals: Deals) -> None:
-    """Make the folder, or see that what it holds was played on the same deals.
-
-    Raises:
-      UsageError: it holds something else.
-    """
-    settings = {"deals": len(deals), "seed": args.seed, "deal_file": args.deal_file and str(args.deal_file)}
-    settings["checksum"] = int(deals.hands.astype(np.int64).dot(np.arange(52)).dot([1, 2, 3, 5]).sum())
-    path = args.out / SETTINGS
-    if path.exists():
-        before = json.loads(path.read_text())
-        for key, value in settings.items():
-            if before.get(key) != value:
-                was = f"its games were played with {key} {before.get(key)}, not {value}"
-                raise cli.UsageError(f"--out {args.out}: {was}; name another folder")
-        return
-    if args.out.exists() and (not args.out.is_dir() or any(args.out.iterdir())):
-        raise cli.UsageError(f"--out {args.out}: it exists and holds no tournament; name another folder")
-    args.out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(settings, indent=2) + "\n")
-
-
-def _pairing_file(folder: Path, a: str, b: str) -> Path:
-    return folder / "pairings" / f"{a}--{b}.json".replace("/", "_")
-
-
-def load(folder: Path, a: str, b: str) -> np.ndarray | None:
-    """The margins per deal of a finished pairing from A's side, in whichever order it was played; or None."""
-    for first, second, sign in ((a, b, 1), (b, a, -1)):
-        path = _pairing_file(folder, first, second)
-        if path.exists():
-            return sign * np.array(json.loads(path.read_text())["margins"])
-    return None
-
-
-def save(folder: Path, a: str, b: str, margins: np.ndarray, seconds: float) -> None:
-    """Keep a finished pairing."""
-    path = _pairing_file(folder, a, b)
-    path.parent.mkdir(exist_ok=True)
-    unfinished = path.with_suffix(".unfinished")
-    unfinished.write_text(
-        json.dumps({"a": a, "b": b, "seconds": seconds, "margins": margins.tolist()}) + "\n"
-    )
-    unfinished.replace(path)
 
 
 def report(args: Tournament, margins: dict[tuple[str, str], np.ndarray], console: Console) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import gongzhu_jax as gz
-from eval import duplicate, match, tournament
+from eval import duplicate, match, pairings, tournament
 from gongzhu_jax import cards, deals, game, players, records, results
 from gongzhu_jax.players import Player
 from tests.oracle import gongzhu as oracle
@@ -299,7 +299,7 @@ def test_a_tournament_is_resumed_and_reported(
     assert (folder / "heatmap.png").read_bytes().startswith(b"\x89PNG")
 
     # the other order is the same tournament seen from the other side, without playing
-    monkeypatch.setattr(tournament, "play_match", None)
+    monkeypatch.setattr(pairings, "play_match", None)
     assert run_tournament(capsys, "if", "greed:worlds=1", "random", *base)[0] == 0
     assert results.read("tournament", folder)["figures"]["margin_if_random"].value == pytest.approx(
         alone.mean()
@@ -313,7 +313,7 @@ def test_a_tournament_refuses(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     (tmp_path / "notes.txt").write_text("mine")
     status, printed = run_tournament(capsys, "if", "random", "--out", str(tmp_path))
     assert status == 2
-    assert "holds no tournament" in printed
+    assert "holds no pairings" in printed
     assert (tmp_path / "notes.txt").read_text() == "mine"
     assert run_tournament(capsys, "if", "random", "--deals", "3", "--out", str(tmp_path / "b"))[0] == 0
     status, printed = run_tournament(capsys, "if", "random", "--deals", "4", "--out", str(tmp_path / "b"))

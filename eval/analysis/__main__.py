@@ -1,0 +1,43 @@
+"""``python -m eval.analysis techniques MODEL`` and its siblings."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import tyro
+from rich.console import Console
+
+from eval import cli
+from eval.analysis import belief, techniques
+
+Command = (
+    Annotated[techniques.Techniques, tyro.conf.subcommand("techniques")]
+    | Annotated[belief.Belief, tyro.conf.subcommand("belief")]
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Analyses:
+    """What the parts of a player are worth, each with a JSON file, a table and a figure."""
+
+    analysis: tyro.conf.OmitSubcommandPrefixes[Command]
+    """Which one."""
+
+
+def run(args: Analyses, console: Console) -> int:
+    """Run one analysis; returns the exit status."""
+    if isinstance(args.analysis, techniques.Techniques):
+        return techniques.run(args.analysis, console)
+    return belief.run(args.analysis, console)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    return cli.run(Analyses, run, prog="python -m eval.analysis", args=args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,85 @@
+"""What the analyses share: their arguments, tables and figures."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import matplotlib
+
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+import numpy as np
+import tyro
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure as Picture
+
+from eval import cli
+from eval.duplicate import Deals, file_deals, random_deals
+from gongzhu_jax.results import Figure
+
+COLORS = {"grey": "#7f7f7f", "blue": "#1f77b4", "orange": "#ff7f0e", "green": "#2ca02c", "red": "#d62728"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Analysis:
+    """Arguments of every analysis."""
+
+    model: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="MODEL")]
+    """A model file, such as best.model of a run."""
+    out: Path = Path("runs/analysis")
+    """Folder for results, made if it is not there."""
+    deals: int | None = None
+    """How many deals, each at two tables. Default: 1024, or all of --deal-file."""
+    seed: int = 0
+    """Of the deals and of all luck."""
+    deal_file: Path | None = None
+    """Play these deals (TSV or PBN, one a line) instead of random ones."""
+    batch: int | None = None
+    """Deals in one compiled call. Default: what suits the device."""
+
+    def read_deals(self) -> Deals:
+        """Check the arguments and get the deals."""
+        cli.check_range("--seed", self.seed, 0, 2**31 - 1)
+        for flag, value in (("--deals", self.deals), ("--batch", self.batch)):
+            if value is not None:
+                cli.check_range(flag, value, 2 if flag == "--deals" else 1)
+        if self.deal_file:
+            return file_deals(self.deal_file, self.deals)
+        return random_deals(self.seed, self.deals or 1024)
+
+
+def mean(values: np.ndarray, unit: str = "points/deal") -> Figure:
+    """A mean over independent values with its standard error."""
+    n = len(values)
+    return Figure(float(values.mean()), unit, n, float(values.std(ddof=1) / math.sqrt(n)))
+
+
+def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
+    """A table with a line of text above it."""
+    lines = [caption, "", "| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
+
+
+def with_error(figure: Figure) -> str:
+    """``+1.2 ± 0.3``."""
+    return f"{figure.value:+.1f} ± {figure.stderr:.1f}"
+
+
+def new_picture(width: float = 8, height: float = 5, columns: int = 1) -> tuple[Picture, list[Axes]]:
+    """A figure and its axes, with a light grid."""
+    picture, axes = plt.subplots(1, columns, figsize=(width, height), layout="constrained", squeeze=False)
+    for ax in axes[0]:
+        ax.grid(alpha=0.25)
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+    return picture, list(axes[0])
+
+
+def save(picture: Picture, path: Path) -> None:
+    """Write a PNG and forget the figure."""
+    picture.savefig(path, dpi=150)
+    plt.close(picture)

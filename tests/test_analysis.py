@@ -1,0 +1,103 @@
+"""The analyses: paired differences by definition, bits and calibration of beliefs, and bad input."""
+
+import math
+from pathlib import Path
+
+import jax
+import numpy as np
+import pytest
+
+from eval.analysis.__main__ import main
+from eval.analysis.techniques import KEYS
+from eval.pairings import Pairings
+from gongzhu_jax import models, networks, results
+from gongzhu_jax.models import Model
+from gongzhu_jax.players import Player
+
+NETWORK = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("models") / "small.model"
+    models.save(path, Model(NETWORK, networks.init(NETWORK, jax.random.key(0)), {}))
+    return path
+
+
+def test_techniques_are_compared_on_the_same_deals(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Made-up margins: every player's is the deal's luck plus its own, so paired differences have no error."""
+    luck = np.random.default_rng(0).normal(0, 150, 64)
+    worth = {
+        "sampling=uniform,belief=none": 10.0,
+        "belief=none": 14.0,
+        "sampling=uniform": 12.0,
+        "": 20.0,
+        "belief=naive-bayes": 15.0,
+    }
+
+    def margins(self: Pairings, a: Player, b: Player, batch: int | None, console: object) -> np.ndarray:
+        del self, batch, console
+        if b.name != "greed":
+            return luck * 0 + np.arange(64) % 2
+        rest = a.name.removeprefix(f"scrofa:model={model},worlds=4").lstrip(",")
+        return luck + (worth[rest] if a.name.startswith("scrofa") else 5.0)
+
+    monkeypatch.setattr(Pairings, "margins", margins)
+    out = tmp_path / "t"
+    args = ["techniques", str(model), "--worlds", "4", "--deals", "64", "--no-time", "--out", str(out)]
+    assert main(args) == 0
+    found = results.read("techniques", out)["figures"]
+    assert {f"wpg_{key}" for key in KEYS.values()} <= set(found)
+    for key, value in {
+        "gain_ss_paired": 4.0,
+        "gain_iec_paired": 6.0,
+        "gain_iec_uniform_paired": 2.0,
+        "gain_iec_over_naive_bayes": 5.0,
+        "gain_search_over_raw": 15.0,
+        "ss_iec_v_us": 0.5,
+    }.items():
+        assert found[key].value == pytest.approx(value)
+    assert found["gain_iec_paired"].stderr == pytest.approx(0, abs=1e-9)
+    assert found["wpg_us"].stderr == pytest.approx(luck.std(ddof=1) / 8)
+    assert f"{found['wpg_ss_iec'].value:+.1f}" in (out / "techniques.md").read_text()
+    assert (out / "techniques.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_belief_in_bits(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "b"
+    assert main(["belief", str(model), "--deals", "4", "--worlds", "8", "--out", str(out)]) == 0
+    found = results.read("belief", out)["figures"]
+    at_start = -math.log2(math.factorial(39) / math.factorial(13) ** 3)
+    assert at_start == pytest.approx(-56.2, abs=0.1)
+    # whoever leads knows nothing; the second player has seen one card, and perhaps a void
+    assert at_start - 0.1 <= found["uniform_bits_trick_1"].value <= at_start + 3
+    for trick in range(2, 14):
+        assert found[f"uniform_bits_trick_{trick}"].value > found[f"uniform_bits_trick_{trick - 1}"].value
+    for name in ("iec", "likelihood"):
+        assert 1 / 8 - 1e-3 <= found[f"effective_{name}_trick_9"].value <= 1 + 1e-3
+    # β is small and γ at most 1: a play says little, and the more the later
+    assert abs(found["bits_gained_iec_trick_1"].value) < 1
+    assert (out / "belief.png").read_bytes().startswith(b"\x89PNG")
+    assert "| 13 |" in (out / "belief.md").read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--worlds", "0"], "--worlds 0: must be at least 1"),
+        (["--deals", "1"], "--deals 1: must be at least 2"),
+        (["--seed", "-1"], "--seed -1"),
+    ],
+)
+def test_flags_out_of_range(
+    flags: list[str], told: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["techniques", str(model), *flags, "--out", str(tmp_path / "t")]) == 2
+    assert told in capsys.readouterr().err
+
+
+def test_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["techniques", str(tmp_path / "none.model"), "--out", str(tmp_path / "t")]) == 2
+    assert "none.model: cannot read a model" in capsys.readouterr().err
