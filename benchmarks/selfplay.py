@@ -80,14 +80,10 @@ def evaluations_per_game(ended: gz.State, settings: search.Settings) -> float:
     """Simulations of a game, from games that were played."""
 
     def one(ended: gz.State) -> jax.Array:
-        hands = jnp.zeros((4, 52), bool)
-        seats = (jnp.repeat(ended.leaders[:13], 4) + jnp.tile(jnp.arange(4), 13)) % 4
-        start = gz.from_hands(hands.at[seats, ended.plays].set(True), ended.leaders[0])
-
         def ply(state: gz.State, card: jax.Array) -> tuple[gz.State, jax.Array]:
             return gz.step(state, card), cards.count(game.legal_masks(state))
 
-        legal = jax.lax.scan(ply, start, ended.plays)[1]
+        legal = jax.lax.scan(ply, game.dealt(ended), ended.plays)[1]
         return jnp.sum(jnp.asarray(settings.budgets())[legal])
 
     return float(jnp.mean(jax.jit(jax.vmap(one))(ended).astype(jnp.float32)))

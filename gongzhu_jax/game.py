@@ -317,6 +317,14 @@ def play(state: State, plays: jax.Array) -> State:
     return jax.lax.scan(body, state, plays.astype(jnp.int32))[0]
 
 
+def dealt(state: State) -> State:
+    """The same game before its first card: a State at ply 0, from which ``play(dealt(s), s.plays)`` is s again."""
+    seat = (jnp.repeat(state.leaders[:13], 4, total_repeat_length=NUM_PLIES) + jnp.arange(NUM_PLIES)) % 4
+    mine = seat == jnp.arange(4)[:, None]
+    played = jnp.sum(jnp.where(mine[:, :, None], cards.mask_of(state.plays), 0), axis=1, dtype=jnp.uint16)
+    return _start(state.hands | played, state.leaders[0], state.rules)
+
+
 def why_illegal(state: State, card: int) -> str | None:
     """What is wrong with playing ``card`` now, naming seat, rule and legal cards; None if nothing is.
 

@@ -322,3 +322,10 @@ def test_play_stops_where_a_card_is_illegal(random_games: tuple[gz.State, gz.Sta
 def test_a_margin_needs_two_teams() -> None:
     with pytest.raises(ValueError, match="needs two teams"):
         gz.margin(gz.deal(jax.random.key(0), rules.HEARTS))
+
+
+def test_dealt_undoes_play(random_games: tuple[gz.State, gz.State]) -> None:
+    for states in (random_games[0], at(random_games[1], slice(None), 22)):
+        start = jax.vmap(game.dealt)(states)
+        chex.assert_trees_all_equal(start, at(random_games[1], slice(None), 0))
+        chex.assert_trees_all_equal(jax.vmap(gz.play)(start, states.plays), states)

@@ -121,7 +121,7 @@ def _ask(params: object, key: jax.Array, ends: gz.State, static: _Static, num_wo
     def policy(inputs: jax.Array) -> jax.Array:
         return networks.apply(static.model.network, params, inputs)[0]
 
-    start = jax.vmap(_dealt)(ends)
+    start = jax.vmap(game.dealt)(ends)
     num = ends.ply.shape[0]
 
     def one_trick(trick: jax.Array) -> Answers:
@@ -159,13 +159,6 @@ def _ask(params: object, key: jax.Array, ends: gz.State, static: _Static, num_wo
 
     by_trick = jax.lax.map(one_trick, jnp.arange(13))
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1), by_trick)
-
-
-def _dealt(end: gz.State) -> gz.State:
-    """The deal of an ended game."""
-    seats = (jnp.repeat(end.leaders[:13], 4) + jnp.tile(jnp.arange(4), 13)) % 4
-    hands = jnp.zeros((4, 52), bool).at[seats, end.plays].set(True)
-    return gz.from_hands(hands, end.leaders[0])
 
 
 def summarize(answers: Answers) -> dict[str, Figure]:
