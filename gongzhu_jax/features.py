@@ -71,6 +71,23 @@ def encode_average(view: View) -> jax.Array:
     return _encode(jnp.stack([own, third, third, third]), game.table(view), view.ply, view.taken)
 
 
+def encode_seen(state: State) -> jax.Array:
+    """The input for the player to move, as seat 0 would write it down: its own hand, the other three averaged.
+
+    For positions that a player looks ahead to, from States of its worlds (:func:`gongzhu_jax.worlds.to_state`, where
+    the viewer is seat 0): all worlds of a View give the same.
+
+    Returns:
+      ``float32[434]``: each of the other seats holds a third of every card that is in one of their hands.
+    """
+    mover = game.mover(state)
+    order = (mover + jnp.arange(4, dtype=mover.dtype)) & 3
+    hands = cards.to_bools(state.hands).astype(jnp.float32)
+    hidden = jnp.sum(hands[1:], axis=0) * jnp.float32(1 / 3)
+    seen = jnp.stack([hands[0], hidden, hidden, hidden])[order]
+    return _encode(seen, game.table(state), state.ply, state.taken[order])
+
+
 def _encode(hands: jax.Array, table: jax.Array, ply: jax.Array, taken: jax.Array) -> jax.Array:
     """Join the blocks: ``hands [4, 52]``, ``table int8[4]``, ``taken uint16[4, 4]``, seats from the mover."""
     newest_first = jnp.stack([_on_table(table, (ply & 3) - 1 - age) for age in range(3)])

@@ -151,9 +151,11 @@ def apply(network: nn.Module, params: Any, inputs: jax.Array) -> tuple[jax.Array
     return cast("tuple[jax.Array, jax.Array]", network.apply(params, inputs))
 
 
-def leaf_function(network: nn.Module, params: Any) -> Callable[[State], tuple[jax.Array, jax.Array]]:
+def leaf_function(
+    network: nn.Module, params: Any, encode: Callable[[State], jax.Array] = features.encode
+) -> Callable[[State], tuple[jax.Array, jax.Array]]:
     """The network as what a search asks of leaves: States ``[C]`` to policy numbers and points still to come."""
-    return lambda states: apply(network, params, jax.vmap(features.encode)(states))
+    return lambda states: apply(network, params, jax.vmap(encode)(states))
 
 
 def describe(network: nn.Module) -> dict[str, Any]:

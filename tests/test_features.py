@@ -77,3 +77,25 @@ def test_the_documented_table_is_the_code_s() -> None:
     text = (ROOT / "docs" / "features.md").read_text(encoding="utf-8")
     for block in features.BLOCKS:
         assert f"| {block.start} … {block.start + block.size - 1} | {block.size} | {block.holds} |" in text
+
+
+def test_what_a_seat_sees_is_the_same_in_all_its_worlds(random_games: tuple[gz.State, gz.State]) -> None:
+    """One step later: own hand and public cards as they are, the rest a third each, whatever the hidden hands."""
+    for i, ply in enumerate((0, 9, 22, 39, 48)):
+        state = at(random_games[1], 60 + i, ply)
+        view = gz.view(state, int(game.mover(state)))
+        card = int(jnp.argmax(gz.legal_cards(view)))
+        inputs = []
+        for hidden in worlds.sample(jax.random.key(i), view, 3):
+            after = gz.step(worlds.to_state(view, hidden), card)
+            found, true = np.asarray(features.encode_seen(after)), np.asarray(features.encode(after))
+            inputs.append(found)
+            np.testing.assert_array_equal(found[208:], true[208:])
+            from_mover = [(seat - int(game.mover(after))) % 4 for seat in range(4)]
+            blocks = found[:208].reshape(4, 52)
+            np.testing.assert_array_equal(blocks[from_mover[0]], true[:208].reshape(4, 52)[from_mover[0]])
+            unseen = np.asarray(cards.to_bools(view.unseen))
+            for seat in (1, 2, 3):
+                np.testing.assert_allclose(blocks[from_mover[seat]], unseen / 3, rtol=1e-6)
+        np.testing.assert_array_equal(inputs[0], inputs[1])
+        np.testing.assert_array_equal(inputs[0], inputs[2])

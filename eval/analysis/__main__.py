@@ -11,11 +11,13 @@ import tyro
 from rich.console import Console
 
 from eval import cli
-from eval.analysis import belief, techniques
+from eval.analysis import belief, cards, endings, techniques
 
 Command = (
     Annotated[techniques.Techniques, tyro.conf.subcommand("techniques")]
     | Annotated[belief.Belief, tyro.conf.subcommand("belief")]
+    | Annotated[cards.Cards, tyro.conf.subcommand("cards")]
+    | Annotated[endings.Endings, tyro.conf.subcommand("endings")]
 )
 
 
@@ -29,9 +31,15 @@ class Analyses:
 
 def run(args: Analyses, console: Console) -> int:
     """Run one analysis; returns the exit status."""
-    if isinstance(args.analysis, techniques.Techniques):
-        return techniques.run(args.analysis, console)
-    return belief.run(args.analysis, console)
+    match args.analysis:
+        case techniques.Techniques():
+            return techniques.run(args.analysis, console)
+        case belief.Belief():
+            return belief.run(args.analysis, console)
+        case cards.Cards():
+            return cards.run(args.analysis, console)
+        case endings.Endings():
+            return endings.run(args.analysis, console)
 
 
 def main(args: Sequence[str] | None = None) -> int:

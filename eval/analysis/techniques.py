@@ -29,7 +29,16 @@ TECHNIQUES = {
     "SS+IEC": "sampling=strata,belief=iec",
     "SS+NB": "sampling=strata,belief=naive-bayes",
 }
-KEYS = {"US": "us", "SS": "ss", "US+IEC": "us_iec", "SS+IEC": "ss_iec", "SS+NB": "naive_bayes", "raw": "raw"}
+KEYS = {
+    "US": "us",
+    "SS": "ss",
+    "US+IEC": "us_iec",
+    "SS+IEC": "ss_iec",
+    "SS+NB": "naive_bayes",
+    "raw": "raw",
+    "raw, averaged input": "raw_average",
+}
+"""Players as tables call them, and as the names of figures do."""
 PLIES = range(0, 52, 3)  # all trick positions, early and late
 
 
@@ -63,6 +72,7 @@ def run(args: Techniques, console: Console) -> int:
     }
     made = {name: cli.make_player(spec) for name, spec in specs.items()}
     made["raw"] = cli.make_player(f"raw:model={args.model},worlds={args.worlds}")
+    made["raw, averaged input"] = cli.make_player(f"raw:model={args.model},mode=average")
     greed = cli.make_player("greed")
     pairings = Pairings(args.out, deals, args.seed, args.deal_file)
     margins = {name: pairings.margins(player, greed, args.batch, console) for name, player in made.items()}
@@ -79,6 +89,7 @@ def run(args: Techniques, console: Console) -> int:
         "gain_naive_bayes_paired": common.mean(margins["SS+NB"] - margins["SS"]),
         "gain_iec_over_naive_bayes": common.mean(margins["SS+IEC"] - margins["SS+NB"]),
         "gain_search_over_raw": common.mean(margins["SS+IEC"] - margins["raw"]),
+        "gain_averaged_input": common.mean(margins["raw, averaged input"] - margins["raw"]),
         "ss_iec_v_us": common.mean(direct),
     }
     if args.time:
@@ -104,6 +115,7 @@ def table(figures: dict[str, Figure], deals: int) -> str:
         "US+IEC − US": "gain_iec_uniform_paired",
         "SS+IEC − SS+NB": "gain_iec_over_naive_bayes",
         "SS+IEC − raw": "gain_search_over_raw",
+        "raw, averaged input − raw": "gain_averaged_input",
         "SS+IEC v US": "ss_iec_v_us",
     }
     rows += [[name, common.with_error(figures[key]), ""] for name, key in gains.items()]

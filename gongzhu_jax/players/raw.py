@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,7 @@ from gongzhu_jax.models import Model
 from gongzhu_jax.players.base import NO_VALUE, Player, best_card, legal, spec_of
 from gongzhu_jax.view import View
 
-MODES = ("search", "policy")
+MODES = ("search", "average", "policy")
 ONE_STEP = search.Settings(base=0, per_card=1, chunk=1024)  # small trees, and networks like large batches
 
 
@@ -23,7 +24,8 @@ def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
       model: path of a model file.
       worlds: sampled worlds per decision, for mode "search".
       mode: "search" values every card by the network one step later, averaged over worlds with equal weights;
-        "policy" plays the card of the highest policy number, in one pass over averaged hands.
+        "average" does so with the hidden hands averaged in the input instead of sampled; "policy" plays the card of
+        the highest policy number, in one pass over averaged hands.
 
     Raises:
       ValueError: the model cannot be read, or a parameter is out of range.
@@ -38,9 +40,11 @@ def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
 
 def from_model(model: Model, name: str, worlds: int = 9, mode: str = "search") -> Player:
     """:func:`raw` for a model in memory."""
-    values = (
-        functools.partial(_one_step, model, worlds) if mode == "search" else functools.partial(_policy, model)
-    )
+    values = {
+        "search": functools.partial(_one_step, model, worlds, features.encode),
+        "average": functools.partial(_one_step, model, 1, features.encode_seen),
+        "policy": functools.partial(_policy, model),
+    }[mode]
 
     def choose(keys: jax.Array, views: View) -> jax.Array:
         both = jax.vmap(jax.random.split)(keys)
@@ -49,10 +53,16 @@ def from_model(model: Model, name: str, worlds: int = 9, mode: str = "search") -
     def in_points(keys: jax.Array, views: View) -> jax.Array:
         return values(jax.vmap(jax.random.split)(keys)[:, 0], views)
 
-    return Player(name, choose, in_points if mode == "search" else None, chunk=256)
+    return Player(name, choose, None if mode == "policy" else in_points, chunk=256)
 
 
-def _one_step(model: Model, num_worlds: int, keys: jax.Array, views: View) -> jax.Array:
+def _one_step(
+    model: Model,
+    num_worlds: int,
+    encode: Callable[[game.State], jax.Array],
+    keys: jax.Array,
+    views: View,
+) -> jax.Array:
     """The mean over worlds of every card's value one step later, all points of the deal: ``float32[B, 52]``."""
 
     def states(key: jax.Array, view: View) -> game.State:
@@ -60,7 +70,7 @@ def _one_step(model: Model, num_worlds: int, keys: jax.Array, views: View) -> ja
         return jax.vmap(worlds.to_state, (None, 0))(view, hidden)
 
     flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), jax.vmap(states)(keys, views))
-    leaf = networks.leaf_function(model.network, model.params)
+    leaf = networks.leaf_function(model.network, model.params, encode)
     q = search.search(flat, leaf, ONE_STEP).q
     return jnp.mean(q.reshape(-1, num_worlds, 52), axis=1)
 
