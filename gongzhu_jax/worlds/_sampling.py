@@ -4,13 +4,12 @@ A world respects hand sizes and shown voids. The voids put every unseen card int
 seats that may hold it. Cards of a class are exchangeable, so a world is drawn in two steps: how many cards of
 each class every seat gets (weights in closed form, three draws from at most 14 values), then which cards they
 are (one by one, a seat with probability quota / cards left). No rejection, no bias, a fixed number of steps.
-Reference: ScrofaZero, uniform sampling, whose suit-count tables this replaces.
-"""
+Reference: ScrofaZero, uniform sampling, whose suit-count tables this replaces."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +23,26 @@ from gongzhu_jax.view import View, hand_sizes, why_impossible
 _ONLY_1, _ONLY_2, _NOT_3, _ONLY_3, _NOT_2, _NOT_1, _ANY = range(1, 8)
 
 _WORDS = 3 + 52  # random words a world: three for the split, one a card
-_TAKES = np.arange(14, dtype=np.int32)  # what a seat may take of a class
+TAKES = np.arange(14, dtype=np.int32)  # what a seat may take of a class
 _BINOMIALS = np.array([[math.comb(n, k) for k in range(40)] for n in range(40)], np.float32)
+
+
+class Undealt(NamedTuple):
+    """Cards still to be dealt to the hidden seats, counted from the viewer; row 0, the viewer's, plays no part.
+
+    cards: ``uint16[4]``, rank masks by suit.
+    void: ``bool[4, 4]`` (seat, suit), what a seat may not get.
+    need: ``int32[4]``, how many cards each seat gets.
+    """
+
+    cards: jax.Array
+    void: jax.Array
+    need: jax.Array
+
+
+def undealt(view: View) -> Undealt:
+    """All that is hidden from the viewer."""
+    return Undealt(view.unseen, view.void, hand_sizes(view))
 
 
 def sample(key: jax.Array, view: View, n: int) -> jax.Array:
@@ -46,15 +63,40 @@ def sample(key: jax.Array, view: View, n: int) -> jax.Array:
     if n < 1:
         raise ValueError(f"sample at least one world, not {n}")
     if game.is_concrete(key, view):
-        _raise_if_impossible(view)
-    return jax.vmap(_sample, (0, None))(jax.random.bits(key, (n, _WORDS), jnp.uint32), view)
+        raise_if_impossible(view)
+    return jax.vmap(_sample, (0, None))(random_words(key, n), view)
 
 
 @game.inline_jit
 def _sample(words: jax.Array, view: View) -> jax.Array:
     """One world from ``uint32[55]`` random words."""
-    of_suit, size = _classes(view)
-    quotas, possible = _draw_quotas((words[:3] >> 8) * jnp.float32(2**-24), size, hand_sizes(view))
+    rest = undealt(view)
+    return deal(words, rest, splits(rest))
+
+
+def random_words(key: jax.Array, n: int) -> jax.Array:
+    """What :func:`deal` needs for ``n`` worlds: ``uint32[n, 55]``."""
+    return jax.random.bits(key, (n, _WORDS), jnp.uint32)
+
+
+def uniform(words: jax.Array) -> jax.Array:
+    """``float32[...]`` in [0, 1) from ``uint32[...]`` random words: 24 bits, so that none is rounded to 1."""
+    return (words >> 8) * jnp.float32(2**-24)
+
+
+def deal(words: jax.Array, rest: Undealt, by_split: jax.Array) -> jax.Array:
+    """Deal the rest uniformly at random.
+
+    Args:
+      words: ``uint32[55]``, random.
+      rest: the cards and who may get them.
+      by_split: its :func:`splits`.
+
+    Returns:
+      ``uint16[3, 4]``: rank masks of seats 1..3, empty if the rest cannot be dealt.
+    """
+    of_suit, size = classes(rest)
+    quotas, possible = _draw_quotas(uniform(words[:3]), size, rest.need, by_split)
 
     def deal_suit(quotas: jax.Array, suit: tuple[jax.Array, ...]) -> tuple[jax.Array, jax.Array]:
         words, unseen, its_class = suit
@@ -63,7 +105,7 @@ def _sample(words: jax.Array, view: View) -> jax.Array:
         hands, left = _deal_suit(words, unseen, left)
         return jnp.where(here, left, quotas), hands
 
-    _, hands = jax.lax.scan(deal_suit, quotas, (words[3:].reshape(4, 13), view.unseen, of_suit))
+    _, hands = jax.lax.scan(deal_suit, quotas, (words[3:].reshape(4, 13), rest.cards, of_suit))
     return jnp.where(possible, hands.T, 0).astype(jnp.uint16)
 
 
@@ -98,30 +140,27 @@ def _deal_suit(words: jax.Array, unseen: jax.Array, quotas: jax.Array) -> tuple[
     return jnp.stack(hands), jnp.stack([one, two, three])
 
 
-def _classes(view: View) -> tuple[jax.Array, jax.Array]:
-    """The class of each suit, ``int32[4]``, and the unseen cards in each class, ``int32[8]``."""
-    allowed = ~view.void[1:4]
+def classes(rest: Undealt) -> tuple[jax.Array, jax.Array]:
+    """The class of each suit, ``int32[4]``, and the cards in each class, ``int32[8]``."""
+    allowed = ~rest.void[1:4]
     of_suit = jnp.sum(jnp.where(allowed, jnp.array([[1], [2], [4]], jnp.int32), 0), axis=0, dtype=jnp.int32)
-    in_suit = jax.lax.population_count(view.unseen).astype(jnp.int32)
+    in_suit = jax.lax.population_count(rest.cards).astype(jnp.int32)
     here = of_suit == jnp.arange(8, dtype=jnp.int32)[:, None]
     return of_suit, jnp.sum(jnp.where(here, in_suit, 0), axis=1, dtype=jnp.int32)
 
 
-def _weights(size: jax.Array, need: jax.Array) -> jax.Array:
+def splits(rest: Undealt) -> jax.Array:
     """How many worlds there are for each split of seat 1's cards.
 
     Seat 1 takes y cards that anyone may hold, z that seat 3 may not, and what it still needs of those that seat 2
     may not. Seat 2 then holds every other card that seat 3 may not, and fills up from one pool: what seat 1 left
     of the cards that anyone may hold, and those that seat 1 may not. The rest is seat 3's.
 
-    Args:
-      size: ``int32[8]``, cards in each class.
-      need: ``int32[4]``, hand sizes.
-
     Returns:
-      ``float32[14, 14]`` over (y, z).
+      ``float32[14, 14]`` over (y, z); their sum is the number of worlds.
     """
-    y, z = _TAKES[:, None], _TAKES[None, :]
+    size, need = classes(rest)[1], rest.need
+    y, z = TAKES[:, None], TAKES[None, :]
     first = (
         _choose(size[_ANY], y) * _choose(size[_NOT_3], z) * _choose(size[_NOT_2], _rest_1(size, need, y, z))
     )
@@ -138,7 +177,9 @@ def _from_pool(size: Any, need: Any, z: Any) -> Any:
     return need[2] - size[_ONLY_2] - (size[_NOT_3] - z)
 
 
-def _draw_quotas(uniform: jax.Array, size: jax.Array, need: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _draw_quotas(
+    uniform: jax.Array, size: jax.Array, need: jax.Array, by_split: jax.Array
+) -> tuple[jax.Array, jax.Array]:
     """How many cards of each class each hidden seat gets, with the probability of all worlds that agree.
 
     Args:
@@ -147,12 +188,21 @@ def _draw_quotas(uniform: jax.Array, size: jax.Array, need: jax.Array) -> tuple[
     Returns:
       ``int32[8, 3]`` (class, seat), and whether any world is possible.
     """
-    weights = _weights(size, need)
-    y = _pick(uniform[0], jnp.sum(weights, axis=1))
-    z = _pick(uniform[1], jnp.sum(jnp.where((y == _TAKES)[:, None], weights, 0.0), axis=0))
+    y = pick(uniform[0], jnp.sum(by_split, axis=1))
+    z = pick(uniform[1], jnp.sum(jnp.where((y == TAKES)[:, None], by_split, 0.0), axis=0))
+    v = pick(uniform[2], shares_of_2(size, need, y, z))
+    return split_quotas(size, need, y, z, v), jnp.sum(by_split) > 0
+
+
+def shares_of_2(size: jax.Array, need: jax.Array, y: jax.Array, z: jax.Array) -> jax.Array:
+    """How many ways there are for seat 2 to fill up with v of the cards that anyone may hold: ``float32[14]``."""
     from_pool = _from_pool(size, need, z)
-    left = size[_ANY] - y
-    v = _pick(uniform[2], _choose(left, _TAKES) * _choose(size[_NOT_1], from_pool - _TAKES))
+    return _choose(size[_ANY] - y, TAKES) * _choose(size[_NOT_1], from_pool - TAKES)
+
+
+def split_quotas(size: jax.Array, need: jax.Array, y: jax.Array, z: jax.Array, v: jax.Array) -> jax.Array:
+    """How many cards of each class each hidden seat gets: ``int32[8, 3]`` (class, seat)."""
+    from_pool = _from_pool(size, need, z)
     rest, none = _rest_1(size, need, y, z), jnp.int32(0)
     quotas = [
         (none, none, none),
@@ -162,13 +212,13 @@ def _draw_quotas(uniform: jax.Array, size: jax.Array, need: jax.Array) -> tuple[
         (none, none, size[_ONLY_3]),
         (rest, none, size[_NOT_2] - rest),
         (none, from_pool - v, size[_NOT_1] - (from_pool - v)),
-        (y, v, left - v),
+        (y, v, size[_ANY] - y - v),
     ]
-    return jnp.stack([jnp.stack(row) for row in quotas]), jnp.sum(weights) > 0
+    return jnp.stack([jnp.stack(row) for row in quotas])
 
 
-def _pick(uniform: jax.Array, weights: jax.Array) -> jax.Array:
-    """An index of ``float32[14]`` weights with probability proportional to them: ``int32[]``."""
+def pick(uniform: jax.Array, weights: jax.Array) -> jax.Array:
+    """An index of ``float32[K]`` weights with probability proportional to them: ``int32[]``."""
     upto = jnp.cumsum(weights)
     return jnp.sum(upto[:-1] <= uniform * upto[-1], dtype=jnp.int32)
 
@@ -181,12 +231,12 @@ def _choose(n: jax.Array, k: jax.Array | np.ndarray) -> jax.Array:
 
 def is_possible(view: View) -> jax.Array:
     """Whether any hidden hands fit a View: ``bool[]``."""
-    return jnp.sum(_weights(_classes(view)[1], hand_sizes(view))) > 0
+    return jnp.sum(splits(undealt(view))) > 0
 
 
 def log_count(view: View) -> jax.Array:
     """Natural logarithm of the number of worlds: ``float32[]``, −inf if there are none."""
-    return jnp.log(jnp.sum(_weights(_classes(view)[1], hand_sizes(view))))
+    return jnp.log(jnp.sum(splits(undealt(view))))
 
 
 def count_worlds(view: View) -> int:
@@ -195,8 +245,8 @@ def count_worlds(view: View) -> int:
     Raises:
       ValueError: there are none; the text names the seat and what it lacks.
     """
-    _raise_if_impossible(view)
-    size, need = np.asarray(_classes(view)[1]).tolist(), np.asarray(hand_sizes(view)).tolist()
+    raise_if_impossible(view)
+    size, need = np.asarray(classes(undealt(view))[1]).tolist(), np.asarray(hand_sizes(view)).tolist()
     total = 0
     for y in range(14):
         for z in range(14):
@@ -208,7 +258,8 @@ def count_worlds(view: View) -> int:
     return total
 
 
-def _raise_if_impossible(view: View) -> None:
+def raise_if_impossible(view: View) -> None:
+    """Raise ``ValueError`` if no hidden hands fit one View (outside of a trace); the text says why."""
     problem = why_impossible(view)
     if problem:
         raise ValueError(f"no hidden hands fit this view: {problem}")
