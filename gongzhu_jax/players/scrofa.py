@@ -145,5 +145,7 @@ def _explain(
 
 def _sample(key: jax.Array, view: View, settings: Settings) -> tuple[jax.Array, jax.Array]:
     """Worlds ``uint16[N, 3, 4]`` and their weights before any belief ``float32[N]``."""
-    num = settings.worlds
-    return worlds.sample(key, view, num), jnp.full(num, 1 / num)
+    if settings.sampling == "uniform":
+        return worlds.sample_or_all(key, view, settings.worlds)
+    weights: worlds.StrataWeights = "exact" if settings.sampling == "strata" else "equal"
+    return worlds.sample_strata(key, view, settings.worlds, weights)
