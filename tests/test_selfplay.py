@@ -159,6 +159,9 @@ def test_two_processes_give_the_losses_of_one(
         "--processes",
         "2",
     ]
+    args = [
+        arg for arg in args if arg not in ("--preset", "quick")
+    ]  # the default must be found out after joining
     both = [start(cache, *args, "--process", str(i)) for i in range(2)]
     outputs = [finish(process) for process in both]
     assert "v Greed" in outputs[0]
@@ -385,6 +388,8 @@ def refused(capsys: pytest.CaptureFixture[str], *args: str) -> str:
         (["--minutes", "-1"], "--minutes -1.0: must be greater than 0"),
         (["--games", "100000000"], "would fit"),
         (["--resume", "--overwrite"], "exclude each other"),
+        (["--coordinator", "host:1"], "many processes need --coordinator HOST:PORT, --processes N"),
+        (["--processes", "2", "--process", "0"], "many processes need --coordinator"),
     ],
     ids=lambda x: " ".join(x) if isinstance(x, list) else "",
 )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
+import io
 import os
 import shutil
 import sys
@@ -83,15 +85,26 @@ def main(make: Make, memory: Memory, prog: str, args: Sequence[str] | None) -> i
 
 
 def _defaults(args: list[str]) -> Command:
-    """What the flags default to: a preset, or with --resume the config of the run."""
+    """Join the other processes, which must come first; then what the flags default to.
+
+    That is a preset, or with --resume the config of the run.
+
+    Raises:
+      ValueError: there is no such run, or the processes do not find each other.
+    """
     first = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
-    first.add_argument("--preset", default=None)
-    first.add_argument("--out", type=Path, default=None)
+    for flag in ("--preset", "--coordinator"):
+        first.add_argument(flag)
+    for flag in ("--processes", "--process"):
+        first.add_argument(flag, type=int)
+    first.add_argument("--out", type=Path)
     first.add_argument("--resume", action="store_true")
     try:
-        known, _ = first.parse_known_args(args)
-    except SystemExit:  # a flag without its value: tyro says so
+        with contextlib.redirect_stderr(io.StringIO()):
+            known, _ = first.parse_known_args(args)
+    except SystemExit:  # a flag without its value, or not a number: tyro says so
         return Command(PRESETS["quick"])
+    _connect(known.coordinator, known.processes, known.process)
     preset = known.preset or configs.default_preset()
     if known.resume:
         path = (known.out or _default_folder(preset)) / CONFIG
@@ -101,13 +114,25 @@ def _defaults(args: list[str]) -> Command:
     return Command(PRESETS.get(preset, PRESETS["quick"]))
 
 
+def _connect(coordinator: str | None, processes: int | None, process: int | None) -> None:
+    """Join the other processes of a run, if the flags name any."""
+    numbered = processes is not None and process is not None and 0 <= process < processes
+    if coordinator is None and processes is None and process is None:
+        return
+    if coordinator is None or (coordinator != "auto" and not numbered):
+        raise ValueError("many processes need --coordinator HOST:PORT, --processes N and --process 0 … N − 1")
+    try:
+        devices.connect(coordinator, processes, process)
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(f"--coordinator {coordinator}: {error}") from None
+
+
 def _default_folder(preset: str) -> Path:
     return Path("runs") / f"selfplay-{preset}"
 
 
 def train(command: Command, make: Make, memory: Memory, console: Console) -> int:
     """Check a command and run it."""
-    devices.connect(command.coordinator, command.processes, command.process)
     config, mesh = command.config, devices.all_devices()
     folder = command.out or _default_folder(config.preset)
     check_flags(command, mesh)

@@ -43,15 +43,15 @@ def to_host(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
 
 
-def connect(coordinator: str | None, processes: int | None, process: int | None) -> None:
-    """Join the other processes of a run; nothing where none are named.
+def connect(coordinator: str, processes: int | None, process: int | None) -> None:
+    """Join the other processes of a run, before anything else is asked of JAX.
 
     Args:
       coordinator: ``HOST:PORT`` of process 0, or ``auto`` for what the cluster's environment says.
     """
     if coordinator == "auto":
         jax.distributed.initialize()
-    elif coordinator is not None:
+    else:
         jax.distributed.initialize(coordinator, processes, process)
 
 
