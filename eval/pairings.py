@@ -15,6 +15,7 @@ from rich.console import Console
 from eval import cli
 from eval.duplicate import Deals
 from eval.match import play_match
+from gongzhu_jax import models
 from gongzhu_jax.players import Player
 
 SETTINGS = "settings.json"
@@ -89,4 +90,4 @@ class Pairings:
 def model_files(*players: Player) -> dict[str, str]:
     """The model files that players' names mention, with their SHA-256."""
     paths = {path for player in players for path in re.findall(r"model=([^,]+)", player.name)}
-    return {path: hashlib.sha256(Path(path).read_bytes()).hexdigest() for path in sorted(paths)}
+    return {path: hashlib.sha256(models.find(path).read_bytes()).hexdigest() for path in sorted(paths)}

@@ -103,3 +103,22 @@ def test_a_model_file_makes_a_player(tmp_path: Path, model: models.Model) -> Non
     views = views_of(jax.vmap(gz.deal)(jax.random.split(jax.random.key(0), 8)))
     played = np.asarray(player(jax.random.split(jax.random.key(1), 8), views))
     assert np.asarray(jax.vmap(gz.legal_cards)(views))[np.arange(8), played].all()
+
+
+def test_half_precision_rounds_the_parameters(tmp_path: Path, model: models.Model) -> None:
+    path, half = tmp_path / "m.model", tmp_path / "half.model"
+    models.save(path, model)
+    models.save(half, model, half=True)
+    assert half.stat().st_size < 0.6 * path.stat().st_size
+    for a, b in zip(jax.tree.leaves(models.load(half).params), jax.tree.leaves(model.params), strict=True):
+        assert a.dtype == jnp.float32
+        np.testing.assert_array_equal(a, np.asarray(b, np.float16).astype(np.float32))
+
+
+def test_models_that_come_with_the_package_are_loaded_by_name() -> None:
+    for name, path in models.shipped().items():
+        found = models.load(name)
+        assert found.info["games"] > 0
+        assert models.find(name) == path
+    with pytest.raises(ValueError, match=r"nobody: cannot read a model: .*models that come with the package"):
+        models.load("nobody")

@@ -1,4 +1,7 @@
-"""Trained models as single files: a network's sizes, its parameters, and where they come from."""
+"""Trained models as single files: a network's sizes, its parameters, and where they come from.
+
+Models that come with the package lie in this folder as ``NAME.model`` and are loaded by name.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +33,21 @@ class Model(NamedTuple):
     info: dict[str, Any]
 
 
-def save(path: str | Path, model: Model, overwrite: bool = False) -> None:
+def shipped() -> dict[str, Path]:
+    """The models that come with the package, by name."""
+    return {path.stem: path for path in sorted(Path(__file__).parent.glob("*.model"))}
+
+
+def find(model: str | Path) -> Path:
+    """The file of a model: a path, or the name of one that comes with the package."""
+    return shipped().get(str(model), Path(model))
+
+
+def save(path: str | Path, model: Model, overwrite: bool = False, half: bool = False) -> None:
     """Write a model file: a line that names the format, a line of JSON, the parameters in MessagePack.
+
+    Args:
+      half: round the parameters to float16, for half the size; they are float32 again when loaded.
 
     Raises:
       FileExistsError: the file is there and ``overwrite`` is not set.
@@ -44,23 +60,30 @@ def save(path: str | Path, model: Model, overwrite: bool = False) -> None:
     unfinished = path.with_name(path.name + ".unfinished")
     with open(unfinished, "wb") as file:
         file.write(_MAGIC + json.dumps(header).encode() + b"\n")
-        file.write(flax.serialization.to_bytes(jax.tree.map(np.asarray, model.params)))
+        dtype = np.float16 if half else np.float32
+        file.write(flax.serialization.to_bytes(jax.tree.map(lambda x: np.asarray(x, dtype), model.params)))
         file.flush()
         os.fsync(file.fileno())
     unfinished.replace(path)
 
 
-def load(path: str | Path) -> Model:
-    """Read a model file.
+def load(model: str | Path) -> Model:
+    """Read a model.
+
+    Args:
+      model: the path of a file, or the name of a model that comes with the package (see :func:`shipped`).
 
     Raises:
       ValueError: the file is missing, no model, damaged, or its parameters are not those of its network; the text
         names the file and what is wrong.
     """
+    path = find(model)
     try:
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
     except OSError as error:
-        raise ValueError(f"{path}: cannot read a model: {error.strerror or error}") from None
+        names = ", ".join(shipped()) or "none"
+        reason = f"{error.strerror or error}; models that come with the package: {names}"
+        raise ValueError(f"{path}: cannot read a model: {reason}") from None
     if not content.startswith(_MAGIC):
         raise ValueError(f"{path}: not a model file: it must begin with {_MAGIC.decode().strip()!r}")
     header, _, body = content[len(_MAGIC) :].partition(b"\n")
