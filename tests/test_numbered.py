@@ -14,6 +14,9 @@ from tests.oracle import worlds as oracle
 
 LIMIT = 34_650  # worlds of 12 cards without voids
 
+nth_world = jax.jit(worlds.nth_world)
+every_world = jax.jit(worlds.every_world, static_argnums=1)
+
 
 def as_masks(world: tuple[frozenset[int], ...]) -> tuple[int, ...]:
     masks = [0] * 12
@@ -49,31 +52,31 @@ def test_every_world_of_twelve_cards_without_voids() -> None:
 def test_every_world_in_random_play(random_games: tuple[gz.State, gz.State]) -> None:
     """At every ply of the last four tricks, with the voids shown by then and unequal hands within tricks."""
     counts = []
-    for game_number in range(48):
-        view = gz.view(at(random_games[1], game_number, 36 + game_number % 16), game_number // 16)
+    for game_number in range(24):
+        view = gz.view(at(random_games[1], game_number, 36 + game_number % 12), game_number // 6)
         if worlds.count_worlds(view) <= 2_000:
             counts.append(check_every_world(view))
-    assert len(counts) >= 36
-    assert len(set(counts)) >= 10
+    assert len(counts) >= 16
+    assert len(set(counts)) >= 8
 
 
 def test_a_limit_and_one_world_give_the_same_order() -> None:
     view = ending(MIXED, {1: "S", 2: "H"})
     every, _ = worlds.every_world(view, LIMIT)
-    some, used = worlds.every_world(view, 5)
+    some, used = every_world(view, 5)
     np.testing.assert_array_equal(some, every[:5])
     assert used.tolist() == [True] * 5
     for i in (0, 7, 18):
-        np.testing.assert_array_equal(worlds.nth_world(view, i), every[i])
-    np.testing.assert_array_equal(jax.jit(worlds.nth_world)(view, 18), every[18])
+        np.testing.assert_array_equal(nth_world(view, i), every[i])
 
 
 def test_all_worlds_where_they_fit_in_and_else_random_ones(random_games: tuple[gz.State, gz.State]) -> None:
-    """In one trace, for a batch of Views of all plies."""
+    """In one trace, for a batch of Views of all plies; the last View is impossible."""
     n = 20
-    states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[3::13], random_games[1])
+    states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:])[::23], random_games[1])
     views = jax.vmap(gz.view, (0, None))(states, 2)
-    keys = jax.random.split(jax.random.key(4), len(states.ply))
+    views = jax.tree.map(lambda x, last: jnp.append(x, last[None], axis=0), views, ending(NINE, {1: "SHD"}))
+    keys = jax.random.split(jax.random.key(4), len(views.ply))
 
     @jax.jit
     @chex.assert_max_traces(n=1)
@@ -83,10 +86,13 @@ def test_all_worlds_where_they_fit_in_and_else_random_ones(random_games: tuple[g
 
     sampled, found, weights = map(np.asarray, both(keys, views))
     assert both(keys, views)[1].dtype == jnp.uint16
+    assert not found[-1].any()
+    assert not weights[-1].any()
+    views, sampled, found, weights = jax.tree.map(lambda x: x[:-1], (views, sampled, found, weights))
     count = np.round(np.exp(np.asarray(jax.vmap(worlds.log_count)(views), np.float64)))
     few = (count <= n) & (np.asarray(jax.vmap(cards.count)(views.unseen)) <= 12)
-    assert few.sum() > 50
-    assert (~few).sum() > 50
+    assert few.sum() > 30
+    assert (~few).sum() > 30
     np.testing.assert_array_equal(found[~few], sampled[~few])
     assert (weights[~few] == np.float32(1 / n)).all()
     for i in np.flatnonzero(few):
@@ -117,11 +123,7 @@ def test_errors_and_their_flags_in_a_trace() -> None:
     with pytest.raises(ValueError, match="at least one world, not 0"):
         worlds.sample_or_all(jax.random.key(0), six, 0)
 
-    nth, every = jax.jit(worlds.nth_world), jax.jit(worlds.every_world, static_argnums=1)
     for view, i in ((many, 0), (none, 0), (six, -1), (six, 90)):
-        assert not nth(view, i).any()
+        assert not nth_world(view, i).any()
     for view in (many, none):
-        assert not every(view, 5)[1].any()
-    hidden, weights = jax.jit(worlds.sample_or_all, static_argnums=2)(jax.random.key(0), none, 20)
-    assert not hidden.any()
-    assert not weights.any()
+        assert not every_world(view, 5)[1].any()

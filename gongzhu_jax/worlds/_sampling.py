@@ -4,7 +4,8 @@ A world respects hand sizes and shown voids. The voids put every unseen card int
 seats that may hold it. Cards of a class are exchangeable, so a world is drawn in two steps: how many cards of
 each class every seat gets (weights in closed form, three draws from at most 14 values), then which cards they
 are (one by one, a seat with probability quota / cards left). No rejection, no bias, a fixed number of steps.
-Reference: ScrofaZero, uniform sampling, whose suit-count tables this replaces."""
+Reference: ScrofaZero, uniform sampling, whose suit-count tables this replaces.
+"""
 
 from __future__ import annotations
 
