@@ -39,11 +39,15 @@ from train import learner, logs, loop, rollouts
 from train.config import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
-SIZES = {"fc24": (64, 256), "fc-small": (128, 512, 1024)}
-"""Games in lockstep; the last but one of fc-small and the last of fc24 are what the figures without a size are."""
-MAIN = {"fc24": 256, "fc-small": 512}
+SIZES = {"fc24": (64, 512), "fc-small": (128, 512, 1024)}
+"""Games in lockstep."""
+MAIN = {"fc24": 512, "fc-small": 1024}
+"""Those of the figures without a size."""
 CURVE = "selfplay_small.csv"
 """The progress file of the measured run, beside the figures; README's curve is drawn from it."""
+NET_CALLS = 200
+"""Calls of the network alone in a round: long enough for a steady rate."""
+TRANSFORM = learner.optimizer(PRESETS["small"].learning_rate)
 FRESH_SEED = 20_261_130
 """Of the deals and the luck of the figure against Greed; used by nothing else."""
 
@@ -58,7 +62,7 @@ class SelfPlay:
     """Install into a new virtual environment and time ``python -m train.selfplay`` there (about ten minutes)."""
     pairs: int = 2048
     """Fresh deals of the match against Greed."""
-    rounds: int = 3
+    rounds: int = 5
     """Rounds of timing."""
     chunk: int = 256
     """Searches in lockstep."""
@@ -97,20 +101,20 @@ def speeds(args: SelfPlay) -> dict[str, Figure]:
     for name, sizes in SIZES.items():
         network = networks.make(name, mixed=True)
         params = networks.init(network, jax.random.key(0))
-        for games in sizes:
+        inputs = jax.random.bernoulli(jax.random.key(1), 0.2, (args.chunk, features.SIZE)).astype(jnp.float32)
+        forward = jax.jit(functools.partial(many, network), static_argnums=2)
+        calls[f"{name} net"] = functools.partial(forward, params, inputs, NET_CALLS)
+        for games in sorted(sizes, key=lambda games: games != MAIN[name]):  # the main size next to the net
             keys = jax.random.split(jax.random.key(games), games)
             play = functools.partial(rollouts.play_games, keys, params, network, settings)
             calls[f"{name} {games}"] = play
-        inputs = jax.random.bernoulli(jax.random.key(1), 0.2, (args.chunk, features.SIZE)).astype(jnp.float32)
-        forward = jax.jit(functools.partial(many, network), static_argnums=2)
-        calls[f"{name} net"] = functools.partial(forward, params, inputs, 50)
         samples, ended = calls[f"{name} {MAIN[name]}"]()
         evaluations[name] = evaluations_per_game(ended, settings)
         nothing = Nothing()
         keys = jax.random.split(jax.random.key(2), MAIN[name])
         calls[f"{name} tree"] = functools.partial(rollouts.play_games, keys, {}, nothing, settings)
         calls[f"{name} game"] = functools.partial(jax.jit(game_alone), keys)
-        calls[f"{name} learn"] = functools.partial(learn_once, network, samples)
+        calls[f"{name} learn"] = functools.partial(learn_once, network, params, samples)
     for call in calls.values():
         jax.block_until_ready(call())
     seconds = timing.in_turn(calls, args.rounds)
@@ -119,6 +123,7 @@ def speeds(args: SelfPlay) -> dict[str, Figure]:
 
 def many(network: nn.Module, params: Any, inputs: jax.Array, times: int) -> jax.Array:
     """Value sums of the network on slightly different inputs, one after the other."""
+    params = networks.rounded(network, params)
 
     def once(total: jax.Array, i: jax.Array) -> tuple[jax.Array, None]:
         return total + jnp.sum(networks.apply(network, params, inputs + i * 1e-3)[1]), None
@@ -136,20 +141,18 @@ def game_alone(keys: jax.Array) -> Any:
     return jax.vmap(one)(keys)
 
 
-def learn_once(network: nn.Module, samples: rollouts.Samples) -> Any:
-    """One epoch over the samples of a batch of games."""
+def learn_once(network: nn.Module, params: Any, samples: rollouts.Samples) -> Any:
+    """One epoch over the samples of a batch of games, from a copy of the parameters."""
     config = PRESETS["small"]
-    transform = learner.optimizer(config.learning_rate)
-    params = networks.init(network, jax.random.key(0))
-    num = samples.value.shape[0]
+    params, num = jax.tree.map(jnp.copy, params), samples.value.shape[0]
     return learner.learn(
         jax.random.key(0),
         params,
-        transform.init(params),
+        TRANSFORM.init(params),
         samples,
         num,
         network,
-        transform,
+        TRANSFORM,
         epochs=1,
         batch_size=config.minibatch,
     )
@@ -166,10 +169,10 @@ def _figures(
         found[f"positions_per_s_{short}_{size}"] = timing.rate(
             52 * size, seconds[f"{name} {size}"], "positions/s"
         )
-    net = timing.rate(50 * args.chunk, seconds[f"{name} net"], "evaluations/s")
+    net = timing.rate(NET_CALLS * args.chunk, seconds[f"{name} net"], "evaluations/s")
     main = found[f"games_per_s_{short}_{games}"]
     shares = [
-        (games * evaluations / (50 * args.chunk) * n) / whole
+        (games * evaluations / (NET_CALLS * args.chunk) * n) / whole
         for n, whole in zip(seconds[f"{name} net"], seconds[f"{name} {games}"], strict=True)
     ]
     learn_samples = 52 * games

@@ -155,7 +155,23 @@ def leaf_function(
     network: nn.Module, params: Any, encode: Callable[[State], jax.Array] = features.encode
 ) -> Callable[[State], tuple[jax.Array, jax.Array]]:
     """The network as what a search asks of leaves: States ``[C]`` to policy numbers and points still to come."""
+    params = rounded(network, params)
     return lambda states: apply(network, params, jax.vmap(encode)(states))
+
+
+def rounded(network: nn.Module, params: Any) -> Any:
+    """Parameters as a mixed network multiplies them, to be rounded once and not at every call in a loop.
+
+    The weights of its hidden dense layers become bfloat16; the network computes the same with them.
+    """
+    if not isinstance(network, FullyConnected) or not network.mixed:
+        return params
+
+    def one(path: Any, x: jax.Array) -> jax.Array:
+        hidden = x.ndim == 2 and not any(key.key in ("policy", "value") for key in path)
+        return x.astype(jnp.bfloat16) if hidden else x
+
+    return jax.tree_util.tree_map_with_path(one, params)
 
 
 def describe(network: nn.Module) -> dict[str, Any]:

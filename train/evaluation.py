@@ -23,7 +23,7 @@ from train import devices
 DEALS_SEED = 1_918_273_645
 LUCK_SEED = 1_546_372_819
 OPPONENTS = ("random", "if", "greed")
-PART = 128
+PART = 64
 """Deals in one compiled call on a CPU, where calls run in threads."""
 
 

@@ -53,7 +53,7 @@ def from_model(model: Model, name: str, worlds: int = 9, mode: str = "search") -
     def in_points(keys: jax.Array, views: View) -> jax.Array:
         return values(jax.vmap(jax.random.split)(keys)[:, 0], views)
 
-    return Player(name, choose, None if mode == "policy" else in_points, chunk=256)
+    return Player(name, choose, None if mode == "policy" else in_points, chunk=64)
 
 
 def _one_step(
