@@ -181,7 +181,7 @@ def test_specs() -> None:
         ("greed:world=3", r"no parameter 'world' \(did you mean worlds\?\); it takes: worlds"),
         ("raw", "player 'raw' needs model: write raw:model=…"),
         ("raw:model=nowhere.model", "nowhere.model: cannot read a model: No such file"),
-        ("raw:model=x,mode=tree", "mode must be one of search, policy, not 'tree'"),
+        ("raw:model=x,mode=tree", "mode must be one of search, average, policy, not 'tree'"),
         ("raw:model=x,worlds=0", "worlds must be at least 1"),
         ("random:x=1", "it takes: no parameters"),
         ("greed:worlds", "write worlds=VALUE"),
