@@ -39,6 +39,15 @@ KEYS = {
     "raw, averaged input": "raw_average",
 }
 """Players as tables call them, and as the names of figures do."""
+GAINS = {
+    "SS − US": "gain_ss_paired",
+    "SS+IEC − SS": "gain_iec_paired",
+    "US+IEC − US": "gain_iec_uniform_paired",
+    "SS+IEC − SS+NB": "gain_iec_over_naive_bayes",
+    "SS+IEC − raw": "gain_search_over_raw",
+    "raw, averaged input − raw": "gain_averaged_input",
+}
+"""Paired differences as tables call them, and as the names of figures do."""
 PLIES = range(0, 52, 3)  # all trick positions, early and late
 
 
@@ -109,16 +118,10 @@ def table(figures: dict[str, Figure], deals: int) -> str:
         [name, common.with_error(figures[f"wpg_{key}"]), f"{figures[f'won_{key}'].value:.1%}"]
         for name, key in KEYS.items()
     ]
-    gains = {
-        "SS − US": "gain_ss_paired",
-        "SS+IEC − SS": "gain_iec_paired",
-        "US+IEC − US": "gain_iec_uniform_paired",
-        "SS+IEC − SS+NB": "gain_iec_over_naive_bayes",
-        "SS+IEC − raw": "gain_search_over_raw",
-        "raw, averaged input − raw": "gain_averaged_input",
-        "SS+IEC v US": "ss_iec_v_us",
-    }
-    rows += [[name, common.with_error(figures[key]), ""] for name, key in gains.items()]
+    rows += [
+        [name, common.with_error(figures[key]), ""]
+        for name, key in [*GAINS.items(), ("SS+IEC v US", "ss_iec_v_us")]
+    ]
     caption = (
         f"Points per deal against Greed on {deals} deals at two tables, ± standard error; differences are paired, "
         "and the last row is a match of its own."
@@ -136,17 +139,10 @@ def draw(figures: dict[str, Figure], path: Path) -> None:
     )
     left.invert_yaxis()
     left.set_xlabel("points per deal against Greed (95 %)")
-    gains = {
-        "SS − US": "gain_ss_paired",
-        "SS+IEC − SS": "gain_iec_paired",
-        "US+IEC − US": "gain_iec_uniform_paired",
-        "SS+IEC − SS+NB": "gain_iec_over_naive_bayes",
-        "SS+IEC − raw": "gain_search_over_raw",
-    }
-    found = [figures[key] for key in gains.values()]
+    found = [figures[key] for key in GAINS.values()]
     right.errorbar(
         [f.value for f in found],
-        list(gains),
+        list(GAINS),
         xerr=[1.96 * (f.stderr or 0) for f in found],
         fmt="o",
         capsize=3,
