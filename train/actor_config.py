@@ -17,7 +17,7 @@ Advantage = Literal["sampled", "all"]
 class ActorConfig(Config):
     """A run of actor-critic self-play; two runs with equal fields on one device end equal."""
 
-    preset: Literal["quick", "cpu", "gpu"] = "cpu"  # type: ignore[assignment]  # narrower
+    preset: Literal["quick", "cpu", "gpu"] = "cpu"
     """Where the defaults of the other flags come from."""
     mixed: bool = True
     """Multiply in bfloat16 and accumulate in float32. Parameters stay float32."""

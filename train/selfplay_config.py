@@ -16,7 +16,7 @@ Network = Literal["fc24", "fc16", "fc-small", "resnet18"]
 class SelfPlayConfig(Config):
     """A self-play run (ScrofaZero, sections 3 to 5); two runs with equal fields on one device end equal."""
 
-    preset: Literal["quick", "small", "paper"] = "paper"  # type: ignore[assignment]  # narrower
+    preset: Literal["quick", "small", "paper"] = "paper"
     """Where the defaults of the other flags come from."""
     b1: float = 0.3
     """Adam's β₁."""
