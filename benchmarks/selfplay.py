@@ -36,7 +36,7 @@ from gongzhu_jax import cards, features, game, models, networks, players, result
 from gongzhu_jax.results import Figure
 from tests.conftest import play_random
 from train import learner, logs, loop, rollouts
-from train.config import PRESETS
+from train.selfplay_config import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
 SIZES = {"fc24": (64, 512), "fc-small": (128, 512, 1024)}

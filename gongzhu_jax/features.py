@@ -5,6 +5,7 @@ Seats are counted from that player. The index table is in docs/features.md and i
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -28,19 +29,24 @@ class Block(NamedTuple):
     holds: str
 
 
-def _blocks() -> tuple[Block, ...]:
-    who = ("me", "next player", "partner", "last player")
-    parts = [(52, f"cards in hand: {seat}, in id order") for seat in who]
-    parts += [
-        (DIFFUSE_WIDTH, f"card on the table: {age}, diffuse")
-        for age in ("played just before me", "the one before", "the one before that")
-    ]
-    parts += [(len(SCORING), f"scoring cards captured: {seat}, H2 … HA SQ DJ C10") for seat in who]
+def layout(parts: Sequence[tuple[int, str]]) -> tuple[Block, ...]:
+    """Stretches one after the other, from their sizes and what they hold."""
     starts = np.cumsum([0, *(size for size, _ in parts)])
     return tuple(Block(int(start), size, holds) for start, (size, holds) in zip(starts, parts, strict=False))
 
 
-BLOCKS: tuple[Block, ...] = _blocks()
+SEATS = ("me", "next player", "partner", "last player")
+OTHERS = SEATS[1:]
+BLOCKS: tuple[Block, ...] = layout(
+    [
+        *((52, f"cards in hand: {seat}, in id order") for seat in SEATS),
+        *(
+            (DIFFUSE_WIDTH, f"card on the table: {age}, diffuse")
+            for age in ("played just before me", "the one before", "the one before that")
+        ),
+        *((len(SCORING), f"scoring cards captured: {seat}, H2 … HA SQ DJ C10") for seat in SEATS),
+    ]
+)
 SIZE = BLOCKS[-1].start + BLOCKS[-1].size
 
 

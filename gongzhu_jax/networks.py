@@ -1,7 +1,9 @@
-"""Policy-and-value networks of ScrofaZero (paper section 4), in Flax linen: parameters are plain pytrees.
+"""Policy-and-value networks, in Flax linen: parameters are plain pytrees.
 
-A network maps inputs ``float32[..., 434]`` to 52 policy numbers and one value in points. The policy numbers are
-meant to be multiplied by the legal mask before a softmax (the paper's loss), not masked after it.
+A network reads open hands (``float32[..., 434]``, :mod:`gongzhu_jax.features`), as those of ScrofaZero do (paper
+section 4), or what one seat sees (``float32[..., 768]``, :mod:`gongzhu_jax.view_features`), as actors do. It gives 52
+policy numbers and one value in points. ScrofaZero's policy numbers are meant to be multiplied by the legal mask before
+a softmax (the paper's loss); those of actors are masked.
 """
 
 from __future__ import annotations
@@ -9,19 +11,23 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from gongzhu_jax import features
+from gongzhu_jax import features, view_features
 from gongzhu_jax.game import State
 
 _NOT_SIZES = {"parent", "name"}  # fields that every Flax module has
 
 VALUE_SCALE = 10.0
 """The value head's output is multiplied by this, so that the head works in tens of points."""
+
+Reads = Literal["open", "view"]
+INPUTS: dict[str, int] = {"open": features.SIZE, "view": view_features.SIZE}
+"""Numbers that a network reads: of a State with open hands, or of one seat's View."""
 
 
 def mixed_dot_general(lhs: jax.Array, rhs: jax.Array, dimension_numbers: Any, **options: Any) -> jax.Array:
@@ -70,22 +76,28 @@ class FullyConnected(nn.Module):
       widths: of the first three layers; the last one is the width of the blocks.
       blocks: how many residual blocks.
       mixed: multiply in bfloat16 and accumulate in float32; parameters stay float32.
+      reads: what its input is made from, a key of :data:`INPUTS`.
+      multiple: zeros are added to the input up to a multiple of this; the matrix units of processors like 32.
     """
 
     widths: tuple[int, ...] = (2048, 2048, 512)
     blocks: int = 10
     mixed: bool = False
+    reads: Reads = "open"
+    multiple: int = 1
 
     @nn.compact
     def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]``."""
         dense = functools.partial(nn.Dense, dot_general=mixed_dot_general) if self.mixed else nn.Dense
+        if rest := -x.shape[-1] % self.multiple:
+            x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, rest)])
         for i, width in enumerate(self.widths):
             x = nn.relu(dense(width, name=f"layer_{i}")(x))
         for i in range(self.blocks):
             inner = nn.relu(dense(self.widths[-1], name=f"block_{i}_in")(x))
             x = x + nn.relu(dense(self.widths[-1], name=f"block_{i}_out")(inner))
-        return _heads(x)
+        return _heads(x, dense)
 
 
 class ResNet18(nn.Module):
@@ -115,8 +127,8 @@ class ResNet18(nn.Module):
         return policy.reshape(*batch, 52), value.reshape(batch)
 
 
-def _heads(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    policy = nn.Dense(52, name="policy")(x)
+def _heads(x: jax.Array, dense: Callable[..., nn.Dense] = nn.Dense) -> tuple[jax.Array, jax.Array]:
+    policy = dense(52, name="policy")(x)
     value = nn.Dense(1, name="value")(x)[..., 0]
     return policy, VALUE_SCALE * value
 
@@ -126,8 +138,14 @@ PRESETS: dict[str, nn.Module] = {
     "fc16": FullyConnected(blocks=6),
     "fc-small": FullyConnected(widths=(512, 512, 256), blocks=3),
     "resnet18": ResNet18(),
+    "critic-small": FullyConnected(widths=(256, 256), blocks=1, multiple=32),
+    "critic": FullyConnected(widths=(512, 256), blocks=2, multiple=32),
+    "actor-small": FullyConnected(widths=(256, 256), blocks=1, reads="view"),
+    "actor": FullyConnected(widths=(512, 256), blocks=2, reads="view"),
+    "actor-large": FullyConnected(widths=(1024, 512), blocks=3, reads="view"),
 }
-"""``fc24`` and ``fc16`` are the paper's "24 layers" and "16 layers"; ``fc-small`` has about 1 M parameters."""
+"""``fc24`` and ``fc16`` are the paper's "24 layers" and "16 layers"; ``fc-small`` has about 1 M parameters. Actors read
+Views."""
 
 
 def make(name: str, mixed: bool = False) -> nn.Module:
@@ -143,11 +161,28 @@ def make(name: str, mixed: bool = False) -> nn.Module:
 
 def init(network: nn.Module, key: jax.Array) -> Any:
     """Fresh parameters, a pytree of ``float32`` arrays."""
-    return network.init(key, jnp.zeros((1, features.SIZE), jnp.float32))
+    return network.init(key, jnp.zeros((1, input_size(network)), jnp.float32))
+
+
+def reads(network: nn.Module) -> Reads:
+    """What a network's input is made from."""
+    return cast("Reads", getattr(network, "reads", "open"))
+
+
+def input_size(network: nn.Module) -> int:
+    """Numbers that a network reads."""
+    return INPUTS[reads(network)]
+
+
+def check_reads(network: nn.Module, needed: Reads) -> None:
+    """Raise ValueError unless a network reads what is needed."""
+    if reads(network) != needed:
+        kinds = {"open": "open hands (as ScrofaZero's do)", "view": "one seat's View (as actors do)"}
+        raise ValueError(f"the model reads {kinds[reads(network)]}, but {kinds[needed]} is needed here")
 
 
 def apply(network: nn.Module, params: Any, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]`` of inputs ``float32[..., 434]``."""
+    """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]`` of inputs ``float32[..., F]``."""
     return cast("tuple[jax.Array, jax.Array]", network.apply(params, inputs))
 
 
@@ -162,14 +197,14 @@ def leaf_function(
 def rounded(network: nn.Module, params: Any) -> Any:
     """Parameters as a mixed network multiplies them, to be rounded once and not at every call in a loop.
 
-    The weights of its hidden dense layers become bfloat16; the network computes the same with them.
+    The weights of its dense layers but that of the value become bfloat16; the network computes the same with them.
     """
     if not isinstance(network, FullyConnected) or not network.mixed:
         return params
 
     def one(path: Any, x: jax.Array) -> jax.Array:
-        hidden = x.ndim == 2 and not any(key.key in ("policy", "value") for key in path)
-        return x.astype(jnp.bfloat16) if hidden else x
+        is_mixed = x.ndim == 2 and not any(key.key == "value" for key in path)
+        return x.astype(jnp.bfloat16) if is_mixed else x
 
     return jax.tree_util.tree_map_with_path(one, params)
 
@@ -211,7 +246,7 @@ def activations(network: nn.Module) -> int:
     """Numbers that a network computes for one input, in all layers together."""
 
     def of_one() -> Any:
-        x = jnp.zeros((1, features.SIZE), jnp.float32)
+        x = jnp.zeros((1, input_size(network)), jnp.float32)
         return network.init_with_output(
             jax.random.key(0), x, capture_intermediates=True, mutable=["params", "intermediates"]
         )[1]["intermediates"]

@@ -25,8 +25,8 @@ from gongzhu_jax.models import Model
 from tests.conftest import ROOT
 from train import checkpoints, command, devices, logs, loop, selfplay
 from train import config as configs
-from train.config import Config
 from train.evaluation import Evaluation
+from train.selfplay_config import BATCHES, PRESETS, SelfPlayConfig
 
 TINY = [
     *(
@@ -91,7 +91,7 @@ def margins(folder: Path) -> list[str]:
 
 
 def last_state(folder: Path) -> tuple[list[np.ndarray], checkpoints.Counters]:
-    config = configs.load(folder / command.CONFIG)
+    config = configs.load(folder / command.CONFIG, SelfPlayConfig)
     mesh = devices.all_devices()
     algorithm = selfplay.SelfPlay(config, mesh)
     kept = checkpoints.Checkpoints(folder / "checkpoints", config, keep=3)
@@ -182,8 +182,9 @@ def test_eight_devices_give_the_losses_of_one(cache: Path) -> None:
     script = """
 import dataclasses, json, jax, numpy as np
 from jax.sharding import Mesh
-from train import config, devices, selfplay
-tiny = dataclasses.replace(config.PRESETS["quick"], mixed=False, games=16, minibatch=64, per_card=1, chunk=2, eps=1e-3)
+from train import devices, selfplay, selfplay_config
+quick = selfplay_config.PRESETS["quick"]
+tiny = dataclasses.replace(quick, mixed=False, games=16, minibatch=64, per_card=1, chunk=2, eps=1e-3)
 one, eight = (selfplay.SelfPlay(tiny, Mesh(np.array(jax.devices()[:n]), ("data",))) for n in (1, 8))
 def distance(a, b):
     return float(np.sqrt(sum(np.sum((x - y) ** 2) for x, y in zip(jax.tree.leaves(a), jax.tree.leaves(b)))))
@@ -239,9 +240,11 @@ def test_ctrl_c_saves_and_says_how_to_go_on(straight: tuple[Path, str], cache: P
 class Counting:
     """Adds the number of the batch to its only parameter."""
 
-    config: Config
+    config: SelfPlayConfig
     mesh: jax.sharding.Mesh
     bad_batch: int | None = None
+    what = "a toy"
+    numbers = ("loss",)
 
     def init(self) -> "Counted":
         return Counted(devices.put_whole(self.mesh, np.zeros(3, np.float32)))
@@ -257,6 +260,9 @@ class Counting:
         network = networks.FullyConnected(widths=(4,), blocks=0)
         return Model(network, networks.init(network, jax.random.key(0)), info)
 
+    def spec(self, path: Path) -> str:
+        return f"toy:model={path}"
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass
@@ -265,7 +271,7 @@ class Counted:
 
 
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> Config:
+def toy(monkeypatch: pytest.MonkeyPatch) -> SelfPlayConfig:
     """A config for the toy; its evaluations are made up: best at batch 4."""
 
     def evaluate(self: Evaluation, params: jax.Array) -> dict[str, Summary]:
@@ -274,28 +280,33 @@ def toy(monkeypatch: pytest.MonkeyPatch) -> Config:
 
     monkeypatch.setattr(Evaluation, "__call__", evaluate)
     monkeypatch.setattr(Evaluation, "levels", lambda self: evaluate(self, jnp.zeros(3)))
-    return dataclasses.replace(configs.PRESETS["quick"], games=8, minibatch=32, eval_every=2)
+    return dataclasses.replace(PRESETS["quick"], games=8, minibatch=32, eval_every=2)
 
 
 def run_toy(
-    config: Config, folder: Path, batches: int, resume: bool = False, bad: int | None = None, keep: int = 2
+    config: SelfPlayConfig,
+    folder: Path,
+    batches: int,
+    resume: bool = False,
+    bad: int | None = None,
+    keep: int = 2,
 ) -> int:
     folder.mkdir(exist_ok=True)
     configs.save(config, folder / command.CONFIG)
     algorithm = Counting(config, devices.all_devices(), bad)
-    return loop.Run(algorithm, folder, keep, loop.Limits(batches, None), Console()).go(resume)
+    return loop.Run(algorithm, "train.toy", folder, keep, loop.Limits(batches, None), Console()).go(resume)
 
 
 def steps(folder: Path) -> list[int]:
     return sorted(int(p.name) for p in (folder / "checkpoints").iterdir() if p.name.isdigit())
 
 
-def restore(config: Config, folder: Path, say=pytest.fail) -> tuple[Counted, checkpoints.Counters]:
+def restore(config: SelfPlayConfig, folder: Path, say=pytest.fail) -> tuple[Counted, checkpoints.Counters]:
     kept = checkpoints.Checkpoints(folder / "checkpoints", config, keep=2)
     return kept.restore(loop.shapes(Counting(config, devices.all_devices())), say)
 
 
-def test_the_last_checkpoints_and_the_best_stay(toy: Config, tmp_path: Path) -> None:
+def test_the_last_checkpoints_and_the_best_stay(toy: SelfPlayConfig, tmp_path: Path) -> None:
     assert run_toy(toy, tmp_path / "run", 12) == 0
     assert steps(tmp_path / "run") == [4, 10, 12]
     assert models.load(tmp_path / "run" / loop.BEST).info["batches"] == 4
@@ -303,7 +314,7 @@ def test_the_last_checkpoints_and_the_best_stay(toy: Config, tmp_path: Path) -> 
 
 
 def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
-    toy: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy: SelfPlayConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     assert run_toy(toy, folder, 12, bad=6) == 1
@@ -314,7 +325,7 @@ def test_a_loss_that_is_not_finite_stops_with_the_last_good_checkpoint(
 
 
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(
-    toy: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    toy: SelfPlayConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = tmp_path / "run"
     run_toy(toy, folder, 8)
@@ -330,7 +341,7 @@ def test_a_damaged_checkpoint_falls_back_to_the_one_before(
     assert (counters.batch, float(state.params[0])) == (10, sum(range(10)))
 
 
-def test_content_that_is_not_what_was_written_is_noticed(toy: Config, tmp_path: Path) -> None:
+def test_content_that_is_not_what_was_written_is_noticed(toy: SelfPlayConfig, tmp_path: Path) -> None:
     """The arrays of another checkpoint under the description of this one."""
     folder = tmp_path / "run"
     run_toy(toy, folder, 8)
@@ -343,24 +354,24 @@ def test_content_that_is_not_what_was_written_is_noticed(toy: Config, tmp_path: 
     assert "not what was written" in told[0]
 
 
-def test_no_whole_checkpoint(toy: Config, tmp_path: Path) -> None:
+def test_no_whole_checkpoint(toy: SelfPlayConfig, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no whole checkpoint"):
         restore(toy, tmp_path)
 
 
-def test_a_checkpoint_of_another_config_names_the_field(toy: Config, tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_config_names_the_field(toy: SelfPlayConfig, tmp_path: Path) -> None:
     run_toy(toy, tmp_path / "run", 2)
     other = dataclasses.replace(toy, sharpness=0.5)
     with pytest.raises(ValueError, match=r"--sharpness is 0\.2 there, 0.5 here"):
         restore(other, tmp_path / "run")
 
 
-def test_minutes_end_a_run(toy: Config, tmp_path: Path) -> None:
+def test_minutes_end_a_run(toy: SelfPlayConfig, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
     configs.save(toy, folder / command.CONFIG)
     algorithm = Counting(toy, devices.all_devices())
-    assert loop.Run(algorithm, folder, 2, loop.Limits(None, 0.05), Console()).go(False) == 0
+    assert loop.Run(algorithm, "train.toy", folder, 2, loop.Limits(None, 0.05), Console()).go(False) == 0
     counters = restore(toy, folder)[1]
     assert counters.batch > 0
     assert counters.seconds < 30
@@ -399,12 +410,14 @@ def test_flags_out_of_range(
     out = tmp_path / "run"
     if "--resume" in flags:
         out.mkdir()
-        configs.save(configs.PRESETS["quick"], out / command.CONFIG)
+        configs.save(PRESETS["quick"], out / command.CONFIG)
     assert told in refused(capsys, *flags, "--out", str(out))
     assert not (out / "checkpoints").exists()
 
 
-def test_a_folder_that_exists(toy: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_folder_that_exists(
+    toy: SelfPlayConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     assert "there is no run in" in refused(capsys, "--resume", "--out", str(out))
     run_toy(toy, out, 2)
@@ -419,7 +432,9 @@ def test_a_folder_that_exists(toy: Config, tmp_path: Path, capsys: pytest.Captur
     assert "cannot write there" in refused(capsys, "--out", str(file / "run"))
 
 
-def test_a_config_of_another_version(toy: Config, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_config_of_another_version(
+    toy: SelfPlayConfig, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     out = tmp_path / "run"
     run_toy(toy, out, 2)
     path = out / command.CONFIG
@@ -428,7 +443,7 @@ def test_a_config_of_another_version(toy: Config, tmp_path: Path, capsys: pytest
     assert "format is 99" in refused(capsys, "--resume", "--out", str(out))
     content["config"]["temperature"] = content["config"].pop("sharpness")
     path.write_text(json.dumps(content))
-    assert "fields of another version: sharpness, temperature" in refused(
+    assert "fields of another algorithm or version: sharpness, temperature" in refused(
         capsys, "--resume", "--out", str(out)
     )
 
@@ -444,24 +459,24 @@ def test_a_full_disk_is_found_before_training(
 def test_games_are_shared_evenly() -> None:
     three = types.SimpleNamespace(size=3, devices=np.array(jax.devices() * 3))
     with pytest.raises(command.UsageError, match="--games 256: must be a multiple of the 3 devices"):
-        command.check_flags(command.Command(configs.PRESETS["quick"]), three)  # type: ignore[arg-type]
+        command.check_flags(selfplay.SelfPlayCommand(PRESETS["quick"]), three)  # type: ignore[arg-type]
 
 
 def test_the_presets() -> None:
-    paper = configs.PRESETS["paper"]
+    paper = PRESETS["paper"]
     assert (paper.games, paper.epochs, paper.buffer, paper.minibatch) == (64, 3, 3, 64)
     assert (paper.b1, paper.b2, paper.eps, paper.weight_decay) == (0.3, 0.999, 1e-7, 1e-4)
     assert (paper.learning_rate, paper.value_weight, paper.sharpness) == (5e-5, 0.03, 0.2)
     assert (paper.base, paper.per_card) == (0, 2)
-    assert configs.BATCHES["paper"] * paper.games == 256_000
-    for name, preset in configs.PRESETS.items():
+    assert BATCHES["paper"] * paper.games == 256_000
+    for name, preset in PRESETS.items():
         assert preset.preset == name
-        assert configs.problem(preset) is None
-    assert configs.default_preset() == "quick"
+        assert preset.problem() is None
+    assert selfplay.PROGRAM.default_preset() == "quick"
 
 
 def test_steps_of_the_optimizer() -> None:
-    config = dataclasses.replace(configs.PRESETS["paper"], decay_batches=10)
+    config = dataclasses.replace(PRESETS["paper"], decay_batches=10)
     per_batch = [(52 * 64 * n) // 64 * 3 for n in (1, 2, 3, 3, 3)]
     assert selfplay.steps_before(config, 5) == sum(per_batch)
     schedule = selfplay.learning_rate(config)

@@ -115,7 +115,7 @@ class Checkpoints:
     def _check_same_run(self, step: int, about: dict[str, Any]) -> None:
         where = f"{self.folder / str(step)}"
         try:
-            old = configs.from_json(about["config"], about["format"])
+            old = configs.from_json(about["config"], about["format"], type(self._config))
         except ValueError as error:
             raise ValueError(f"{where}: {error}") from None
         if found := configs.difference(old, self._config):

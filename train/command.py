@@ -10,9 +10,9 @@ import os
 import shutil
 import sys
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import jax
 import tyro
@@ -23,34 +23,54 @@ from eval import cli
 from eval.cli import UsageError
 from train import checkpoints, devices, logs, loop
 from train import config as configs
-from train.config import BATCHES, MINUTES, PRESETS, Config
+from train.config import Config
 
 CONFIG = "config.json"
 OWN = {CONFIG, "checkpoints", "damaged", "tensorboard", logs.CSV, logs.CURVE, loop.LAST, loop.BEST}
 """What a run writes into its folder."""
 
-Make = Callable[[Config, Mesh], loop.Algorithm]
-Memory = Callable[[Config, Mesh], tuple[int, int]]
+Make = Callable[[Any, Mesh], loop.Algorithm]
+Memory = Callable[[Any, Mesh], tuple[int, int]]
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """A training command.
+
+    Attributes:
+      name: of its module, such as "train.selfplay".
+      command: its flags.
+      algorithm: from a config and a mesh.
+      memory: bytes on one device that do not depend on the number of games, and bytes for each game of a batch.
+      presets: configs by name; the first is the default without an accelerator, the last with one.
+      batches: of a whole run, by preset.
+      minutes: wall time of a whole run by preset, where that comes first.
+    """
+
+    name: str
+    command: type[Command]
+    algorithm: Make
+    memory: Memory
+    presets: Mapping[str, Config]
+    batches: Mapping[str, int]
+    minutes: Mapping[str, float | None]
+
+    def default_preset(self) -> str:
+        """The preset of a command that names none."""
+        return list(self.presets)[0 if jax.default_backend() == "cpu" else -1]
+
+    def default_folder(self, preset: str) -> Path:
+        """Where a run goes that is not told where."""
+        return Path("runs") / f"{self.name.rpartition('.')[2]}-{preset}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """Train by self-play: an empty folder becomes a player, which is measured against fixed opponents on the way.
-
-    Without --preset: quick on a CPU, paper with an accelerator. Ctrl-C saves and stops; --resume goes on as if
-    nothing had happened. Exit status: 0 done, 1 an error, 2 a wrong command, 130 interrupted.
-
-    Examples::
-
-        python -m train.selfplay
-        python -m train.selfplay --preset small --out runs/small --minutes 110
-        python -m train.selfplay --out runs/small --resume --batches 2000
-        python -m train.selfplay --preset paper --games 4096 --minibatch 4096 --learning-rate 4e-4
-    """
+    """Flags of every training command; each adds its examples and the kind of its config."""
 
     config: Annotated[Config, tyro.conf.arg(name="")]
     out: Path | None = None
-    """Folder of the run. Default: runs/selfplay-PRESET."""
+    """Folder of the run. Default: runs/COMMAND-PRESET, such as runs/selfplay-quick."""
     resume: bool = False
     """Go on with the run of this folder; its config holds, and flags that differ from it are refused."""
     overwrite: bool = False
@@ -69,22 +89,23 @@ class Command:
     """The number of this process, from 0."""
 
 
-def main(make: Make, memory: Memory, prog: str, args: Sequence[str] | None) -> int:
+def main(program: Program, args: Sequence[str] | None) -> int:
     """Parse, check, train; returns the exit status."""
     given = list(sys.argv[1:] if args is None else args)
+    prog = f"python -m {program.name}"
 
     def body(command: Command, console: Console) -> int:
-        return train(command, make, memory, console)
+        return train(command, program, console)
 
     try:
-        default = _defaults(given)
+        default = _defaults(program, given)
     except ValueError as error:
         logs.warn(f"{prog}: {error}")
         return 2
-    return cli.run(Command, body, prog, given, default)
+    return cli.run(program.command, body, prog, given, default)
 
 
-def _defaults(args: list[str]) -> Command:
+def _defaults(program: Program, args: list[str]) -> Command:
     """Join the other processes, which must come first; then what the flags default to.
 
     That is a preset, or with --resume the config of the run.
@@ -99,19 +120,20 @@ def _defaults(args: list[str]) -> Command:
         first.add_argument(flag, type=int)
     first.add_argument("--out", type=Path)
     first.add_argument("--resume", action="store_true")
+    some = next(iter(program.presets.values()))
     try:
         with contextlib.redirect_stderr(io.StringIO()):
             known, _ = first.parse_known_args(args)
     except SystemExit:  # a flag without its value, or not a number: tyro says so
-        return Command(PRESETS["quick"])
+        return program.command(some)
     _connect(known.coordinator, known.processes, known.process)
-    preset = known.preset or configs.default_preset()
+    preset = known.preset or program.default_preset()
     if known.resume:
-        path = (known.out or _default_folder(preset)) / CONFIG
+        path = (known.out or program.default_folder(preset)) / CONFIG
         if not path.exists():
             raise ValueError(f"--resume: there is no run in {path.parent} (no {CONFIG})")
-        return Command(configs.load(path))
-    return Command(PRESETS.get(preset, PRESETS["quick"]))
+        return program.command(configs.load(path, type(some)))
+    return program.command(program.presets.get(preset, some))
 
 
 def _connect(coordinator: str | None, processes: int | None, process: int | None) -> None:
@@ -127,44 +149,36 @@ def _connect(coordinator: str | None, processes: int | None, process: int | None
         raise ValueError(f"--coordinator {coordinator}: {error}") from None
 
 
-def _default_folder(preset: str) -> Path:
-    return Path("runs") / f"selfplay-{preset}"
-
-
-def train(command: Command, make: Make, memory: Memory, console: Console) -> int:
+def train(command: Command, program: Program, console: Console) -> int:
     """Check a command and run it."""
     config, mesh = command.config, devices.all_devices()
-    folder = command.out or _default_folder(config.preset)
+    folder = command.out or program.default_folder(config.preset)
     check_flags(command, mesh)
-    _check_memory(config, mesh, memory)
-    algorithm = make(config, mesh)
+    _check_memory(config, mesh, program.memory)
+    algorithm = program.algorithm(config, mesh)
     if devices.is_first():
         _open_folder(command, folder, jax.eval_shape(algorithm.init))
     _wait_for_all()
-    run = loop.Run(algorithm, folder, command.keep, limits(command), console)
+    run = loop.Run(algorithm, program.name, folder, command.keep, limits(command, program), console)
     run.say(
-        f"{config.preset}: {config.network}, {config.games} games a batch, {mesh.size} × "
+        f"{config.preset}: {algorithm.what}, {config.games} games a batch, {mesh.size} × "
         f"{mesh.devices.flat[0].device_kind}; run folder {folder}"
     )
     return run.go(command.resume)
 
 
-def limits(command: Command) -> loop.Limits:
+def limits(command: Command, program: Program) -> loop.Limits:
     """What ends this call: the flags, or the preset where none is given."""
     if command.batches is None and command.minutes is None:
-        return loop.Limits(BATCHES[command.config.preset], MINUTES[command.config.preset])
+        preset = command.config.preset
+        return loop.Limits(program.batches[preset], program.minutes[preset])
     return loop.Limits(command.batches, command.minutes)
 
 
 def check_flags(command: Command, mesh: Mesh) -> None:
     """Raise UsageError for the first flag that is out of range."""
-    if found := configs.problem(command.config):
-        field, right = found
-        raise UsageError(f"--{field.replace('_', '-')} {getattr(command.config, field)}: must be {right}")
-    try:
-        command.config.search_on(mesh.devices.flat[0].platform)
-    except ValueError as error:
-        raise UsageError(f"--{str(error).replace('_', '-')}") from None
+    if found := command.config.problem():
+        raise UsageError(found)
     if command.batches is not None:
         cli.check_range("--batches", command.batches, 1)
     if command.minutes is not None and not command.minutes > 0:
@@ -185,7 +199,7 @@ def _check_memory(config: Config, mesh: Mesh, memory: Memory) -> None:
     if available is None or need <= available:
         return
     fits = (available - fixed) // each // mesh.size * mesh.size
-    advice = f"--games {fits} would fit" if fits >= 1 else "try a smaller --network or --chunk"
+    advice = f"--games {fits} would fit" if fits >= 1 else "try a smaller --network"
     raise UsageError(
         f"--games {config.games}: needs about {_gib(need)} on each device, {_gib(available)} are free; {advice}"
     )
@@ -210,7 +224,7 @@ def _open_folder(command: Command, folder: Path, state: object) -> None:
     """Make or check the run folder, and that checkpoints can be written there."""
     path = folder / CONFIG
     if command.resume:
-        if found := configs.difference(configs.load(path), command.config):
+        if found := configs.difference(configs.load(path, type(command.config)), command.config):
             raise UsageError(f"--resume: {folder} is a run of another config: {found}")
     elif folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         if not command.overwrite:

@@ -6,6 +6,7 @@ import dataclasses
 import math
 import signal
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, Protocol
@@ -30,20 +31,32 @@ LAST, BEST = "last.model", "best.model"
 class Algorithm(Protocol):
     """What the loop needs of an algorithm. States are pytrees of arrays that are whole on every device."""
 
-    config: Config
     mesh: Mesh
+    what: str
+    """What is trained, in a few words."""
+
+    @property
+    def config(self) -> Config:
+        """What defines the run."""
+
+    @property
+    def numbers(self) -> Sequence[str]:
+        """Names of a batch's numbers."""
 
     def init(self) -> Any:
         """The state before the first batch."""
 
     def batch(self, state: Any, index: int) -> tuple[Any, dict[str, float]]:
-        """One batch, which is a function of state and index; its numbers are to hold ``loss``."""
+        """One batch, which is a function of state and index; its :attr:`numbers` begin with ``loss``."""
 
     def player(self, params: Any) -> Player:
         """What is evaluated, from ``state.params``; traced."""
 
     def model(self, state: Any, info: dict[str, Any]) -> Model:
         """What is written as a model file."""
+
+    def spec(self, path: Path) -> str:
+        """The spec of the player that such a file makes."""
 
 
 def shapes(algorithm: Algorithm) -> Any:
@@ -87,10 +100,11 @@ class Run:
     """One call on a run folder."""
 
     def __init__(
-        self, algorithm: Algorithm, folder: Path, keep: int, limits: Limits, console: Console
+        self, algorithm: Algorithm, program: str, folder: Path, keep: int, limits: Limits, console: Console
     ) -> None:
-        """Open the folder, which exists and holds the run's config."""
+        """Open the folder, which exists and holds the run's config; ``program`` is the module that was called."""
         config = algorithm.config
+        self.program = program
         self.algorithm, self.folder, self.limits, self.console = algorithm, folder, limits, console
         self.checkpoints = Checkpoints(folder / "checkpoints", config, keep)
         self.evaluation = Evaluation(algorithm.player, config.eval_deals, algorithm.mesh)
@@ -199,8 +213,7 @@ class Run:
 
     def _columns(self) -> list[str]:
         pairs = [f"{what}_{name}" for name in OPPONENTS for what in ("margin", "error")]
-        losses = ["loss", "loss_policy", "loss_value", "learning_rate", "play_seconds", "learn_seconds"]
-        return ["batch", "games", "samples", "seconds", "games_per_s", *losses, *pairs]
+        return ["batch", "games", "samples", "seconds", "games_per_s", *self.algorithm.numbers, *pairs]
 
     def _row(self, numbers: dict[str, float]) -> dict[str, Any]:
         games = self.counters.games
@@ -262,20 +275,19 @@ class Run:
         if not interrupted and self.algorithm.mesh.size == len(jax.local_devices()):
             self.say(f"curve:    {self._curve()}")
         best = BEST if (folder / BEST).exists() else LAST
-        self.say(f"evaluate: python -m eval.match raw:model={folder / best} greed --deals 1024")
+        self.say(f"evaluate: python -m eval.match {self.algorithm.spec(folder / best)} greed --deals 1024")
         self.say(f"go on:    {self.resume_command}")
 
     def _curve(self) -> Path:
         levels = {name: summary.margin for name, summary in self.evaluation.levels().items()}
-        title = f"{self.folder.name}: one-step search in sampled worlds, the same deals each time"
+        title = f"{self.folder.name}: {self.algorithm.what}, the same deals each time"
         return logs.curve(logs.evaluations(self.folder / logs.CSV), levels, title, self.folder / logs.CURVE)
 
     @property
     def resume_command(self) -> str:
         """The command that continues this run."""
-        return (
-            f"python -m train.selfplay --out {self.folder} --resume --batches {2 * self.counters.batch or 1}"
-        )
+        more = 2 * self.counters.batch or 1
+        return f"python -m {self.program} --out {self.folder} --resume --batches {more}"
 
 
 def _bar(console: Console) -> Progress:

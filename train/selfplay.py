@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import optax
+import tyro
 from jax.sharding import Mesh
 
 from gongzhu_jax import features, game, networks, search
@@ -17,8 +20,9 @@ from gongzhu_jax.models import Model
 from gongzhu_jax.players import Player
 from gongzhu_jax.players.raw import from_model
 from train import command, devices, learner, rollouts
-from train.config import Config
+from train.command import Command, Program
 from train.rollouts import Samples
+from train.selfplay_config import BATCHES, MINUTES, PRESETS, SelfPlayConfig
 
 
 class State(NamedTuple):
@@ -37,9 +41,12 @@ class State(NamedTuple):
 class SelfPlay:
     """One batch of ScrofaZero's training, as :mod:`train.loop` runs it."""
 
-    def __init__(self, config: Config, mesh: Mesh) -> None:
+    numbers = ("loss", "loss_policy", "loss_value", "learning_rate", "play_seconds", "learn_seconds")
+
+    def __init__(self, config: SelfPlayConfig, mesh: Mesh) -> None:
         """Prepare; nothing is computed yet."""
         self.config, self.mesh = config, mesh
+        self.what = f"{config.network}, one-step search in sampled worlds"
         self.network = networks.make(config.network, config.mixed)
         self.settings = config.search_on(mesh.devices.flat[0].platform)
         self.schedule = learning_rate(config)
@@ -133,8 +140,12 @@ class SelfPlay:
         """The network as it is now, on the host."""
         return Model(self.network, devices.to_host(state.params), info)
 
+    def spec(self, path: Path) -> str:
+        """The raw player with a model."""
+        return f"raw:model={path}"
 
-def learning_rate(config: Config) -> optax.Schedule:
+
+def learning_rate(config: SelfPlayConfig) -> optax.Schedule:
     """By optimizer steps: constant, or along a cosine to a twentieth."""
     if not config.decay_batches:
         return optax.constant_schedule(config.learning_rate)
@@ -143,14 +154,14 @@ def learning_rate(config: Config) -> optax.Schedule:
     )
 
 
-def steps_before(config: Config, batch: int) -> int:
+def steps_before(config: SelfPlayConfig, batch: int) -> int:
     """Steps of the optimizer before a batch."""
     first = min(batch, config.buffer)
     filled = sum((i + 1) * config.positions // config.minibatch for i in range(first))
     return config.epochs * (filled + (batch - first) * (config.buffer * config.positions // config.minibatch))
 
 
-def memory(config: Config, mesh: Mesh) -> tuple[int, int]:
+def memory(config: SelfPlayConfig, mesh: Mesh) -> tuple[int, int]:
     """Bytes on one device that do not depend on the number of games, and bytes for each game of a batch."""
     network = networks.make(config.network, config.mixed)
     params = networks.count(jax.eval_shape(lambda: networks.init(network, jax.random.key(0))))
@@ -163,9 +174,30 @@ def memory(config: Config, mesh: Mesh) -> tuple[int, int]:
     return 6 * 4 * params + searching + learning, game.NUM_PLIES * sample * (2 * config.buffer + 2)
 
 
+@dataclasses.dataclass(frozen=True)
+class SelfPlayCommand(Command):
+    """Train by self-play: an empty folder becomes a player, which is measured against fixed opponents on the way.
+
+    Without --preset: quick on a CPU, paper with an accelerator. Ctrl-C saves and stops; --resume goes on as if
+    nothing had happened. Exit status: 0 done, 1 an error, 2 a wrong command, 130 interrupted.
+
+    Examples::
+
+        python -m train.selfplay
+        python -m train.selfplay --preset small --out runs/small --minutes 110
+        python -m train.selfplay --out runs/small --resume --batches 2000
+        python -m train.selfplay --preset paper --games 4096 --minibatch 4096 --learning-rate 4e-4
+    """
+
+    config: Annotated[SelfPlayConfig, tyro.conf.arg(name="")]
+
+
+PROGRAM = Program("train.selfplay", SelfPlayCommand, SelfPlay, memory, PRESETS, BATCHES, MINUTES)
+
+
 def main(args: Sequence[str] | None = None) -> int:
     """The command line; returns the exit status."""
-    return command.main(SelfPlay, memory, "python -m train.selfplay", args)
+    return command.main(PROGRAM, args)
 
 
 if __name__ == "__main__":

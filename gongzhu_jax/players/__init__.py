@@ -13,6 +13,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from gongzhu_jax.players.actor import actor
 from gongzhu_jax.players.base import Player
 from gongzhu_jax.players.greed import greed
 from gongzhu_jax.players.mr_if import mr_if
@@ -26,6 +27,7 @@ FACTORIES: dict[str, Callable[..., Player]] = {
     "greed": greed,
     "raw": raw,
     "scrofa": scrofa,
+    "actor": actor,
 }
 
 
@@ -79,4 +81,4 @@ def _nearest(word: str, known: Any) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-__all__ = ["FACTORIES", "Player", "greed", "make", "mr_if", "random", "raw", "scrofa"]
+__all__ = ["FACTORIES", "Player", "actor", "greed", "make", "mr_if", "random", "raw", "scrofa"]

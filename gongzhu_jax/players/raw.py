@@ -40,6 +40,7 @@ def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
 
 def from_model(model: Model, name: str, worlds: int = 9, mode: str = "search") -> Player:
     """:func:`raw` for a model in memory."""
+    networks.check_reads(model.network, "open")
     values = {
         "search": functools.partial(_one_step, model, worlds, features.encode),
         "average": functools.partial(_one_step, model, 1, features.encode_seen),

@@ -17,7 +17,7 @@ from gongzhu_jax.view import View
 
 Sampling = Literal["uniform", "strata", "strata-equal"]
 IEC = beliefs.Settings()
-SEARCH = search.Settings(base=10, per_card=2, chunk=512)
+SEARCH = search.Settings(base=10, per_card=2, chunk=192)
 
 
 class Explanation(NamedTuple):
@@ -103,6 +103,7 @@ def scrofa(
 
 def from_model(model: Model, name: str, settings: Settings) -> Player:
     """:func:`scrofa` for a model in memory."""
+    networks.check_reads(model.network, "open")
 
     def explain(keys: jax.Array, views: View) -> Explanation:
         return _explain(model, settings, keys, views)

@@ -1,0 +1,98 @@
+"""What defines a run of the actor's training, and its presets."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Literal
+
+from train.config import Config
+
+Network = Literal["actor-small", "actor", "actor-large"]
+CriticNetwork = Literal["critic-small", "critic", "fc-small", "fc16"]
+Critic = Literal["value", "action"]
+Advantage = Literal["sampled", "all"]
+
+
+@dataclasses.dataclass(frozen=True)
+class ActorConfig(Config):
+    """A run of actor-critic self-play; two runs with equal fields on one device end equal."""
+
+    preset: Literal["quick", "cpu", "gpu"] = "cpu"
+    """Where the defaults of the other flags come from."""
+    mixed: bool = True
+    """Multiply in bfloat16 and accumulate in float32. Parameters stay float32."""
+    games: int = 512
+    """Games in a batch, played in lockstep over all devices."""
+    epochs: int = 2
+    """Times that each batch learns from its samples."""
+    minibatch: int = 2048
+    """Samples in a step of the optimizer, over all devices."""
+    learning_rate: float = 1e-3
+    """Of Adam, at the start."""
+    eval_every: int = 100
+    """Batches between evaluations against Random, If and Greed, each followed by a checkpoint."""
+    eval_deals: int = 512
+    """Deals of an evaluation, each played at two tables; always the same deals."""
+    network: Network = "actor"
+    """The policy's, which reads what one seat sees."""
+    critic_network: CriticNetwork = "critic"
+    """The critic's, which reads all hands and is used in training only."""
+    critic: Critic = "action"
+    """value: points to come by position; action: by position and card."""
+    advantage: Advantage = "all"
+    """sampled: of the card that was played; all: of every legal card, by the critic's own numbers (critic action),
+    with what the game adds for the card that was played."""
+    lam: float = 0.9
+    """λ of returns: 0 trusts the critic one ply on, 1 the end of the deal alone."""
+    clip: float = 0.2
+    """PPO's ε: a probability that has moved by more than this share gains nothing from moving on."""
+    entropy: float = 0.02
+    """Weight of the policy's entropy (nats), at the start."""
+    entropy_end: float = 0.002
+    """And at the end of the schedule."""
+    critic_weight: float = 1.0
+    """Weight of the critic's squared error, in units of (100 points)²."""
+    own_value_weight: float = 0.1
+    """Weight of the squared error of the actor's own value, which sees no hidden hands."""
+    max_norm: float = 1.0
+    """Longer gradients are shortened to this length."""
+    schedule_batches: int = 4000
+    """Lower the learning rate to a twentieth (along a cosine) and the entropy's weight (along a line) over so many
+    batches."""
+
+    AT_LEAST: ClassVar[dict[str, float]] = Config.AT_LEAST | {
+        "entropy": 0,
+        "entropy_end": 0,
+        "critic_weight": 0,
+        "own_value_weight": 0,
+        "schedule_batches": 1,
+    }
+
+    def problem(self) -> str | None:
+        """The first field that is out of range, as a flag, and what would be right."""
+        if not 0 <= self.lam <= 1:
+            return self.wrong("lam", "from 0 to 1")
+        for field in ("clip", "max_norm"):
+            if not getattr(self, field) > 0:
+                return self.wrong(field, "greater than 0")
+        if self.advantage == "all" and self.critic != "action":
+            return "--advantage all: needs --critic action"
+        return super().problem()
+
+
+PRESETS: dict[str, ActorConfig] = {
+    "quick": ActorConfig(
+        preset="quick", network="actor-small", critic_network="critic-small", schedule_batches=700
+    ),
+    "cpu": ActorConfig(),
+    "gpu": ActorConfig(
+        preset="gpu", network="actor-large", critic_network="fc16", games=8192, minibatch=16384
+    ),
+}
+"""``quick``: ten minutes on two cores; ``cpu``: an hour on two cores; ``gpu``: half an hour on a GPU."""
+
+BATCHES = {name: preset.schedule_batches for name, preset in PRESETS.items()}
+"""Batches of a whole run."""
+
+MINUTES = {"quick": 10.0, "cpu": 60.0, "gpu": 30.0}
+"""Wall time of a whole run, where that comes first."""

@@ -1,0 +1,169 @@
+"""Learning from an actor's games: proximal policy optimisation (Schulman et al. 2017) over the cards of a decision."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import Mesh
+
+from gongzhu_jax import networks
+from train import devices, experience
+from train.experience import UNIT, Experience
+
+
+class Weights(NamedTuple):
+    """Of the loss's parts; the last may change from batch to batch."""
+
+    clip: float
+    critic: float
+    own_value: float
+    entropy: jax.Array
+
+
+class Losses(NamedTuple):
+    """Of a minibatch or the mean of many: ``float32[…]``.
+
+    total: what is minimised.
+    policy: minus the surrogate, in standard deviations of what a decision gains.
+    critic: root mean square error of the critic, in points.
+    own_value: of the actor's own value.
+    entropy: of the policy, in nats.
+    moved: the share of decisions whose card's probability has left the clip range.
+    """
+
+    total: jax.Array
+    policy: jax.Array
+    critic: jax.Array
+    own_value: jax.Array
+    entropy: jax.Array
+    moved: jax.Array
+
+
+def loss(
+    actor: nn.Module,
+    critic: nn.Module,
+    params: dict[str, Any],
+    samples: Experience,
+    by_card: bool,
+    weights: Weights,
+) -> Losses:
+    """The clipped surrogate over all cards, the critic's and the actor's value errors, and the entropy.
+
+    − Σ_a min(r_a G_a, clip(r_a) G_a), with r_a the probability of a card now over that when it was played and G_a its
+    weighted gain (:class:`Experience`). With gains of the played card only this is PPO's loss.
+    """
+    numbers, own_value = networks.apply(actor, params["actor"], samples.seen.astype(jnp.float32))
+    legal = experience.legal_of(samples.seen)
+    log_policy = experience.log_policy_of(numbers, legal)
+    ratio = jnp.exp(jnp.where(legal, log_policy - samples.log_policy, 0.0))
+    clipped = jnp.clip(ratio, 1 - weights.clip, 1 + weights.clip)
+    surrogate = jnp.sum(jnp.minimum(ratio * samples.gain, clipped * samples.gain), axis=-1)
+    policy = jnp.exp(log_policy)
+    entropy = -jnp.mean(jnp.sum(jnp.where(legal, policy * log_policy, 0.0), axis=-1))
+    outputs = networks.apply(critic, params["critic"], samples.hands.astype(jnp.float32))
+    played = jax.nn.one_hot(samples.card, 52)
+    of_played = jnp.sum(experience.judge(by_card, outputs, played).of_cards * played, axis=-1)
+    critic_error = jnp.mean(jnp.square(of_played - samples.to_come))
+    own_error = jnp.mean(jnp.square(own_value / UNIT - samples.to_come))
+    total = (
+        -jnp.mean(surrogate)
+        + weights.critic * critic_error
+        + weights.own_value * own_error
+        - weights.entropy * entropy
+    )
+    ratio_of_played = jnp.sum(ratio * played, axis=-1)
+    return Losses(
+        total=total,
+        policy=-jnp.mean(surrogate),
+        critic=UNIT * jnp.sqrt(critic_error),
+        own_value=UNIT * jnp.sqrt(own_error),
+        entropy=entropy,
+        moved=jnp.mean(jnp.abs(ratio_of_played - 1) > weights.clip),
+    )
+
+
+def optimizer(b1: float, b2: float, eps: float, max_norm: float) -> optax.GradientTransformation:
+    """Adam on gradients of bounded length; its steps are still to be multiplied by the learning rate."""
+    return optax.chain(
+        optax.clip_by_global_norm(max_norm), optax.scale_by_adam(b1=b1, b2=b2, eps=eps), optax.scale(-1.0)
+    )
+
+
+def standardize(samples: Experience) -> Experience:
+    """Gains in standard deviations of what the played cards gained, over the decisions that count."""
+    played = jax.nn.one_hot(samples.card, 52)
+    size = jnp.sum(samples.gain * played, axis=-1)
+    counted = jnp.where(samples.counts, jnp.square(size), 0.0)
+    deviation = jnp.sqrt(jnp.sum(counted) / jnp.maximum(jnp.sum(samples.counts), 1))
+    return samples._replace(gain=samples.gain / (deviation + 1e-8))
+
+
+def learn(
+    key: jax.Array,
+    params: dict[str, Any],
+    opt_state: optax.OptState,
+    samples: Experience,
+    actor: nn.Module,
+    critic: nn.Module,
+    transform: optax.GradientTransformation,
+    rate: jax.Array,
+    weights: Weights,
+    by_card: bool,
+    epochs: int,
+    batch_size: int,
+    mesh: Mesh | None = None,
+) -> tuple[dict[str, Any], optax.OptState, Losses]:
+    """Some epochs over the decisions that count, in a new random order each.
+
+    What does not fill a minibatch is left out, unless there would be none: then decisions without a choice fill it.
+
+    Args:
+      key: of the order.
+      samples: ``[N]``, N ≥ batch_size, gains standardised; whole on every device.
+      transform: of :func:`optimizer`.
+      rate: ``float32[]``, the learning rate.
+      batch_size: of a minibatch, over all devices.
+      mesh: the devices that share each minibatch.
+
+    Returns:
+      Parameters and optimizer state after them, and the mean losses of the last epoch.
+    """
+    num = samples.card.shape[0]
+    if num < batch_size:
+        raise ValueError(f"{num} samples are fewer than a minibatch of {batch_size}")
+    steps = jnp.maximum(jnp.sum(samples.counts, dtype=jnp.int32) // batch_size, 1)
+    find = functools.partial(loss, actor, critic, by_card=by_card, weights=weights)
+
+    Carry = tuple[dict[str, Any], optax.OptState]
+
+    def epoch(carry: Carry, key: jax.Array) -> tuple[Carry, Losses]:
+        luck = jax.random.uniform(key, (num,))
+        order = jnp.argsort(jnp.where(samples.counts, luck, 2.0))
+
+        def step(i: jax.Array, carry: tuple[dict[str, Any], optax.OptState, Losses]) -> Any:
+            params, opt_state, sums = carry
+            rows = jax.lax.dynamic_slice(order, (i * batch_size,), (batch_size,))
+            rows = rows if mesh is None else devices.split(mesh, rows)
+            batch = jax.tree.map(lambda x: x[rows], samples)
+
+            def total(params: dict[str, Any]) -> tuple[jax.Array, Losses]:
+                found = find(params, batch)
+                return found.total, found
+
+            gradient, losses = jax.grad(total, has_aux=True)(params)
+            updates, opt_state = transform.update(gradient, opt_state, params)
+            sums = jax.tree.map(jnp.add, sums, losses)
+            params = jax.tree.map(lambda p, u: p + rate * u, params, updates)
+            return params, opt_state, sums
+
+        nothing = Losses(*[jnp.float32(0)] * len(Losses._fields))
+        params, opt_state, sums = jax.lax.fori_loop(0, steps, step, (*carry, nothing))
+        return (params, opt_state), jax.tree.map(lambda x: x / steps, sums)
+
+    (params, opt_state), losses = jax.lax.scan(epoch, (params, opt_state), jax.random.split(key, epochs))
+    return params, opt_state, jax.tree.map(lambda x: x[-1], losses)
