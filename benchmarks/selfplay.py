@@ -35,7 +35,7 @@ from eval.match import play_match
 from gongzhu_jax import cards, features, game, models, networks, players, results, search
 from gongzhu_jax.results import Figure
 from tests.conftest import play_random
-from train import learner, logs, loop, rollouts
+from train import devices, learner, logs, loop, rollouts
 from train.selfplay_config import PRESETS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -45,6 +45,8 @@ MAIN = {"fc24": 512, "fc-small": 1024}
 """Those of the figures without a size."""
 CURVE = "selfplay_small.csv"
 """The progress file of the measured run, beside the figures; README's curve is drawn from it."""
+NET_BATCH = 256
+"""Positions in a call of the network alone: the size that suits two cores best."""
 NET_CALLS = 200
 """Calls of the network alone in a round: long enough for a steady rate."""
 TRANSFORM = learner.optimizer(PRESETS["small"].learning_rate)
@@ -64,7 +66,7 @@ class SelfPlay:
     """Fresh deals of the match against Greed."""
     rounds: int = 5
     """Rounds of timing."""
-    chunk: int = 256
+    chunk: int = 128
     """Searches in lockstep."""
     out: Path = Path("results")
     """Folder of selfplay.json."""
@@ -96,24 +98,26 @@ def evaluations_per_game(ended: gz.State, settings: search.Settings) -> float:
 def speeds(args: SelfPlay) -> dict[str, Figure]:
     """Games per second by network and batch size, its bound, and the split of the time."""
     settings = search.Settings(chunk=args.chunk)
+    mesh = devices.all_devices()
     calls: dict[str, Callable[[], Any]] = {}
     evaluations = {}
     for name, sizes in SIZES.items():
         network = networks.make(name, mixed=True)
         params = networks.init(network, jax.random.key(0))
-        inputs = jax.random.bernoulli(jax.random.key(1), 0.2, (args.chunk, features.SIZE)).astype(jnp.float32)
+        inputs = jax.random.bernoulli(jax.random.key(1), 0.2, (NET_BATCH, features.SIZE)).astype(jnp.float32)
         forward = jax.jit(functools.partial(many, network), static_argnums=2)
         calls[f"{name} net"] = functools.partial(forward, params, inputs, NET_CALLS)
         for games in sorted(sizes, key=lambda games: games != MAIN[name]):  # the main size next to the net
             keys = jax.random.split(jax.random.key(games), games)
-            play = functools.partial(rollouts.play_games, keys, params, network, settings)
-            calls[f"{name} {games}"] = play
+            play = functools.partial(rollouts.play_games, params=params, network=network, settings=settings)
+            calls[f"{name} {games}"] = functools.partial(devices.in_parts, mesh, keys, play)
         samples, ended = calls[f"{name} {MAIN[name]}"]()
         evaluations[name] = evaluations_per_game(ended, settings)
         nothing = Nothing()
         keys = jax.random.split(jax.random.key(2), MAIN[name])
-        calls[f"{name} tree"] = functools.partial(rollouts.play_games, keys, {}, nothing, settings)
-        calls[f"{name} game"] = functools.partial(jax.jit(game_alone), keys)
+        tree = functools.partial(rollouts.play_games, params={}, network=nothing, settings=settings)
+        calls[f"{name} tree"] = functools.partial(devices.in_parts, mesh, keys, tree)
+        calls[f"{name} game"] = functools.partial(devices.in_parts, mesh, keys, jax.jit(game_alone))
         calls[f"{name} learn"] = functools.partial(learn_once, network, params, samples)
     for call in calls.values():
         jax.block_until_ready(call())
@@ -169,10 +173,10 @@ def _figures(
         found[f"positions_per_s_{short}_{size}"] = timing.rate(
             52 * size, seconds[f"{name} {size}"], "positions/s"
         )
-    net = timing.rate(NET_CALLS * args.chunk, seconds[f"{name} net"], "evaluations/s")
+    net = timing.rate(NET_CALLS * NET_BATCH, seconds[f"{name} net"], "evaluations/s")
     main = found[f"games_per_s_{short}_{games}"]
     shares = [
-        (games * evaluations / (NET_CALLS * args.chunk) * n) / whole
+        (games * evaluations / (NET_CALLS * NET_BATCH) * n) / whole
         for n, whole in zip(seconds[f"{name} net"], seconds[f"{name} {games}"], strict=True)
     ]
     learn_samples = 52 * games

@@ -462,6 +462,26 @@ def test_games_are_shared_evenly() -> None:
         command.check_flags(selfplay.SelfPlayCommand(PRESETS["quick"]), three)  # type: ignore[arg-type]
 
 
+def test_games_in_threads_stay_in_order() -> None:
+    """More games than fit one thread, in parts of unlike sizes: every game is that of its key."""
+    keys = jax.random.split(jax.random.key(3), 2 * devices.PART + 1)
+    cpu = jax.sharding.Mesh(np.array(jax.devices()[:1]), (devices.AXIS,))
+    sizes = []
+
+    @jax.jit
+    def play(keys: jax.Array) -> dict[str, jax.Array]:
+        sizes.append(len(keys))
+        return {
+            "luck": jax.vmap(jax.random.bits)(keys),
+            "rows": jnp.repeat(jax.random.key_data(keys), 3, axis=0),
+        }
+
+    found = devices.in_parts(cpu, keys, play)
+    np.testing.assert_array_equal(found["luck"], jax.vmap(jax.random.bits)(keys))
+    np.testing.assert_array_equal(found["rows"], np.repeat(jax.random.key_data(keys), 3, axis=0))
+    assert set(sizes) == {171}  # 513 in three
+
+
 def test_the_presets() -> None:
     paper = PRESETS["paper"]
     assert (paper.games, paper.epochs, paper.buffer, paper.minibatch) == (64, 3, 3, 64)

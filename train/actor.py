@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Sequence
@@ -51,7 +52,7 @@ class ActorCritic:
         self.critic = networks.make(config.critic_network, config.mixed)
         self.transform = policy_gradient.optimizer(config.b1, config.b2, config.eps, config.max_norm)
         self.fall = optax.cosine_decay_schedule(1.0, config.schedule_batches, alpha=0.05)
-        self._play = jax.jit(self._play_batch)
+        self._play = jax.jit(self._play_games)
         self._learn = jax.jit(self._learn_batch, donate_argnums=(0,))
 
     def init(self) -> State:
@@ -76,7 +77,8 @@ class ActorCritic:
         key = jax.random.fold_in(jax.random.key(self.config.seed), index + 1)
         play_key, learn_key = jax.random.split(key)
         start = time.perf_counter()
-        samples = self._play(jax.random.split(play_key, self.config.games), state.params)
+        keys = jax.random.split(play_key, self.config.games)
+        samples = devices.in_parts(self.mesh, keys, functools.partial(self._play, params=state.params))
         jax.block_until_ready(samples)
         played = time.perf_counter()
         state, losses, rate = self._learn(state, learn_key, samples, index)
@@ -95,7 +97,7 @@ class ActorCritic:
         }
         return state, numbers
 
-    def _play_batch(self, keys: jax.Array, params: dict[str, Any]) -> experience.Experience:
+    def _play_games(self, keys: jax.Array, params: dict[str, Any]) -> experience.Experience:
         config = self.config
 
         def local(keys: jax.Array, params: dict[str, Any]) -> experience.Experience:
@@ -111,7 +113,7 @@ class ActorCritic:
             out_specs=devices.SPLIT,
             check_vma=False,
         )
-        return policy_gradient.standardize(devices.whole(self.mesh, play(keys, params)))
+        return devices.whole(self.mesh, play(keys, params))
 
     def _learn_batch(
         self, state: State, key: jax.Array, samples: experience.Experience, index: jax.Array
@@ -129,7 +131,7 @@ class ActorCritic:
             key,
             state.params,
             state.opt_state,
-            samples,
+            policy_gradient.standardize(samples),
             self.actor,
             self.critic,
             self.transform,

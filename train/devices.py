@@ -6,15 +6,21 @@ the sample buffer are whole on every device: see docs/scaling.md for what moves 
 
 from __future__ import annotations
 
+import concurrent.futures
+import os
+from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "data"
 SPLIT = PartitionSpec(AXIS)
 WHOLE = PartitionSpec()
+PART = 256
+"""Games that one thread plays at a time on a CPU."""
 
 
 def all_devices() -> Mesh:
@@ -41,6 +47,25 @@ def put_whole(mesh: Mesh, tree: Any) -> Any:
 def to_host(tree: Any) -> Any:
     """Whole arrays as NumPy arrays."""
     return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
+
+
+def in_parts(mesh: Mesh, keys: jax.Array, play: Callable[[jax.Array], Any]) -> Any:
+    """What ``play(keys)`` returns, in parts of about :data:`PART` games where the mesh is one CPU.
+
+    There the parts run in as many threads as cores: much of a game is small steps, each of which keeps one core busy.
+
+    Args:
+      keys: ``[G]``, one a game.
+      play: jitted; returns arrays with games, or a multiple of them, along the first axis. A game must depend on
+        nothing but its key.
+    """
+    alone = mesh.size == 1 and mesh.devices.flat[0].platform == "cpu"
+    num = -(-len(keys) // PART)
+    if not alone or num == 1:
+        return play(keys)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        found = list(pool.map(play, jnp.array_split(keys, num)))
+    return jax.tree.map(lambda *parts: jnp.concatenate(parts), *found)
 
 
 def connect(coordinator: str, processes: int | None, process: int | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import sys
 import time
 from collections.abc import Sequence
@@ -53,7 +54,8 @@ class SelfPlay:
         self.transform = learner.optimizer(
             self.schedule, config.b1, config.b2, config.eps, config.weight_decay
         )
-        self._play = jax.jit(self._play_batch, donate_argnums=(1,))
+        self._play = jax.jit(self._play_games)
+        self._store = jax.jit(self._store_batch, donate_argnums=(0,))
 
     def init(self) -> State:
         """The state before the first batch, whole on every device."""
@@ -83,9 +85,8 @@ class SelfPlay:
         key = jax.random.fold_in(jax.random.key(config.seed), index + 1)
         play_key, learn_key = jax.random.split(key)
         start = time.perf_counter()
-        buffer = self._play(
-            jax.random.split(play_key, config.games), state.buffer, state.params, index % config.buffer
-        )
+        samples = self.play(jax.random.split(play_key, config.games), state.params)
+        buffer = self._store(state.buffer, samples, index % config.buffer)
         jax.block_until_ready(buffer)
         played = time.perf_counter()
         params, opt_state, losses = learner.learn(
@@ -113,9 +114,11 @@ class SelfPlay:
         }
         return State(params, opt_state, buffer), numbers
 
-    def _play_batch(self, keys: jax.Array, buffer: Samples, params: Any, place: jax.Array) -> Samples:
-        config = self.config
+    def play(self, keys: jax.Array, params: Any) -> Samples:
+        """Games ``[G]`` of a batch, over all devices or cores: Samples ``[52 · G]``."""
+        return devices.in_parts(self.mesh, keys, functools.partial(self._play, params=params))
 
+    def _play_games(self, keys: jax.Array, params: Any) -> Samples:
         def local(keys: jax.Array, params: Any) -> Samples:
             return rollouts.play_games(keys, params, self.network, self.settings)[0]
 
@@ -126,8 +129,10 @@ class SelfPlay:
             out_specs=devices.SPLIT,
             check_vma=False,
         )
-        samples = devices.whole(self.mesh, play(keys, params))
-        at = place * config.positions
+        return devices.whole(self.mesh, play(keys, params))
+
+    def _store_batch(self, buffer: Samples, samples: Samples, place: jax.Array) -> Samples:
+        at = place * self.config.positions
         return jax.tree.map(
             lambda old, new: jax.lax.dynamic_update_slice_in_dim(old, new, at, axis=0), buffer, samples
         )

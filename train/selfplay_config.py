@@ -31,7 +31,7 @@ class SelfPlayConfig(Config):
     exploration: float = 30 * math.sqrt(2)
     """c of the search's UCB, in points. The paper writes 30; the authors' program works with 30 · √2."""
     chunk: int = 0
-    """Searches in lockstep on one device; 0: 256 on a CPU, all games on an accelerator."""
+    """Searches in lockstep on one device; 0: 128 on a CPU, all games on an accelerator."""
     rule: search.Rule = "ucb"
     """Which card a simulation follows: ucb is the paper's; puct and gumbel use the policy."""
     target: search.Target = "values"
@@ -75,7 +75,7 @@ class SelfPlayConfig(Config):
             base=self.base,
             per_card=self.per_card,
             exploration=self.exploration,
-            chunk=self.chunk or (256 if platform == "cpu" else self.games),
+            chunk=self.chunk or (128 if platform == "cpu" else self.games),
             rule=self.rule,
             sharpness=self.sharpness,
             target=self.target,
