@@ -19,7 +19,7 @@ from gongzhu_jax import cards, features, game
 from gongzhu_jax.view import View, players, rewind
 
 PolicyFunction = Callable[[jax.Array], jax.Array]
-"""Network inputs ``float32[C, 434]`` to policy numbers ``float32[C, 52]``."""
+"""Network inputs ``float32[C, F]`` to policy numbers ``float32[C, 52]``."""
 
 Rule = Literal["none", "iec", "iec-line", "naive-bayes", "likelihood"]
 
@@ -84,7 +84,12 @@ class Weights(NamedTuple):
 
 
 def log_scores(
-    views: View, hidden: jax.Array, policy: PolicyFunction, settings: Settings, chunk: int = 512
+    views: View,
+    hidden: jax.Array,
+    policy: PolicyFunction,
+    settings: Settings,
+    chunk: int = 512,
+    encode: Callable[[View], jax.Array] = features.encode_average,
 ) -> jax.Array:
     """The logarithm of every world's score.
 
@@ -97,6 +102,7 @@ def log_scores(
       policy: such as that of a network.
       settings: static.
       chunk: positions in a call of the policy; static.
+      encode: what the policy reads of the View of who played.
 
     Returns:
       ``float32[B, N]``, up to a constant for each View.
@@ -121,7 +127,7 @@ def log_scores(
         game_number, world, ply = row // (52 * num_worlds), row // 52 % num_worlds, row % 52
         seen = jax.tree.map(lambda x: x[game_number], views)
         past = jax.vmap(rewind)(seen, hidden[game_number, world], ply)
-        numbers = policy(jax.vmap(features.encode_average)(past))
+        numbers = policy(jax.vmap(encode)(past).astype(jnp.float32))
         legal = jax.vmap(game.legal_cards)(past)
         played = jnp.take_along_axis(seen.plays, ply[:, None], axis=1)[:, 0].astype(jnp.int32)
         found = jax.vmap(_log_factor, (0, 0, 0, None))(numbers, legal, played, settings)

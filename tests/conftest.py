@@ -5,13 +5,15 @@ import os
 from pathlib import Path
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gongzhu_jax as gz
-from gongzhu_jax import cards, game
+from gongzhu_jax import cards, game, models, networks
+from gongzhu_jax.models import Model
 from tests.oracle import gongzhu as oracle
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -30,6 +32,30 @@ def shared_data() -> Path:
 def recorded_cases(shared_data: Path) -> dict[str, Any]:
     """Decisions of the original reference players, by player."""
     return json.loads((shared_data / "opponent_cases.json").read_text())
+
+
+SMALL = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
+"""A network that reads open hands."""
+SMALL_ACTOR = networks.FullyConnected(widths=(32, 32, 16), blocks=1, reads="view")
+"""One that reads what a seat sees."""
+
+
+def save_fresh(path: Path, network: nn.Module) -> Path:
+    """An untrained network as a model file."""
+    models.save(path, Model(network, networks.init(network, jax.random.key(0)), {}))
+    return path
+
+
+@pytest.fixture(scope="session")
+def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a small untrained network that reads open hands."""
+    return save_fresh(tmp_path_factory.mktemp("models") / "small.model", SMALL)
+
+
+@pytest.fixture(scope="session")
+def small_actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a small untrained network that reads what a seat sees."""
+    return save_fresh(tmp_path_factory.mktemp("models") / "actor.model", SMALL_ACTOR)
 
 
 def play_random(key: jax.Array, state: gz.State, plies: int = 52) -> tuple[gz.State, gz.State]:

@@ -3,29 +3,18 @@
 import math
 from pathlib import Path
 
-import jax
 import numpy as np
 import pytest
 
 from eval.analysis.__main__ import main
 from eval.analysis.techniques import KEYS
 from eval.pairings import Pairings
-from gongzhu_jax import models, networks, results
-from gongzhu_jax.models import Model
+from gongzhu_jax import results
 from gongzhu_jax.players import Player
-
-NETWORK = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models") / "small.model"
-    models.save(path, Model(NETWORK, networks.init(NETWORK, jax.random.key(0)), {}))
-    return path
 
 
 def test_techniques_are_compared_on_the_same_deals(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    small_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Made-up margins: every player's is the deal's luck plus its own, so paired differences have no error."""
     luck = np.random.default_rng(0).normal(0, 150, 64)
@@ -41,12 +30,12 @@ def test_techniques_are_compared_on_the_same_deals(
         del self, batch, console
         if b.name != "greed":
             return luck * 0 + np.arange(64) % 2
-        rest = a.name.removeprefix(f"scrofa:model={model},worlds=4").lstrip(",")
+        rest = a.name.removeprefix(f"scrofa:model={small_model},worlds=4").lstrip(",")
         return luck + (worth[rest] if a.name.startswith("scrofa") else 5.0)
 
     monkeypatch.setattr(Pairings, "margins", margins)
     out = tmp_path / "t"
-    args = ["techniques", str(model), "--worlds", "4", "--deals", "64", "--no-time", "--out", str(out)]
+    args = ["techniques", str(small_model), "--worlds", "4", "--deals", "64", "--no-time", "--out", str(out)]
     assert main(args) == 0
     found = results.read("techniques", out)["figures"]
     assert {f"wpg_{key}" for key in KEYS.values()} <= set(found)
@@ -65,9 +54,9 @@ def test_techniques_are_compared_on_the_same_deals(
     assert (out / "techniques.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_belief_in_bits(model: Path, tmp_path: Path) -> None:
+def test_belief_in_bits(small_model: Path, tmp_path: Path) -> None:
     out = tmp_path / "b"
-    assert main(["belief", str(model), "--deals", "4", "--worlds", "8", "--out", str(out)]) == 0
+    assert main(["belief", str(small_model), "--deals", "4", "--worlds", "8", "--out", str(out)]) == 0
     found = results.read("belief", out)["figures"]
     at_start = -math.log2(math.factorial(39) / math.factorial(13) ** 3)
     assert at_start == pytest.approx(-56.2, abs=0.1)
@@ -92,9 +81,9 @@ def test_belief_in_bits(model: Path, tmp_path: Path) -> None:
     ],
 )
 def test_flags_out_of_range(
-    flags: list[str], told: str, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    flags: list[str], told: str, small_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["techniques", str(model), *flags, "--out", str(tmp_path / "t")]) == 2
+    assert main(["techniques", str(small_model), *flags, "--out", str(tmp_path / "t")]) == 2
     assert told in capsys.readouterr().err
 
 

@@ -14,17 +14,7 @@ from eval import duplicate
 from gongzhu_jax import belief, cards, game, models, networks, players, search, worlds
 from gongzhu_jax.models import Model
 from gongzhu_jax.players.scrofa import SEARCH, Settings
-from tests.conftest import at, hands_of
-
-NETWORK = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
-
-
-@pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A small untrained network as a file."""
-    path = tmp_path_factory.mktemp("models") / "small.model"
-    models.save(path, Model(NETWORK, networks.init(NETWORK, jax.random.key(0)), {}))
-    return path
+from tests.conftest import SMALL, at, hands_of
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +27,14 @@ def views(random_games: tuple[gz.State, gz.State]) -> gz.View:
 KEYS = jax.random.split(jax.random.key(5), 24)
 
 
-def test_plays_whole_legal_games(model: Path) -> None:
-    player = players.make(f"scrofa:model={model},worlds=3,b=2,k=1")
+def test_plays_whole_legal_games(small_model: Path) -> None:
+    player = players.make(f"scrofa:model={small_model},worlds=3,b=2,k=1")
     tables = duplicate.play_pairs(player, players.make("if"), duplicate.random_deals(1, 6), seed=1)
     assert (tables.ends.ply == 52).all()
 
 
-def test_an_explanation_adds_up(model: Path, views: gz.View) -> None:
-    player = players.make(f"scrofa:model={model},worlds=4,belief=likelihood")
+def test_an_explanation_adds_up(small_model: Path, views: gz.View) -> None:
+    player = players.make(f"scrofa:model={small_model},worlds=4,belief=likelihood")
     played, why = jax.jit(player, static_argnames="explain")(KEYS, views, explain=True)
     legal = np.asarray(jax.vmap(gz.legal_cards)(views))
     np.testing.assert_allclose(why.weights.weights.sum(axis=1), 1, rtol=1e-5)
@@ -55,7 +45,7 @@ def test_an_explanation_adds_up(model: Path, views: gz.View) -> None:
     assert np.isneginf(np.asarray(why.values)[~legal]).all()
     assert legal[np.arange(24), np.asarray(played)].all()
     # every world is a possible one, searched as one State
-    leaf = networks.leaf_function(NETWORK, networks.init(NETWORK, jax.random.key(0)))
+    leaf = networks.leaf_function(SMALL, networks.init(SMALL, jax.random.key(0)))
     in_one_world = jax.jit(lambda states: search.search(states, leaf, SEARCH))
     for i in range(0, 24, 5):
         view = at(views, i)
@@ -70,8 +60,8 @@ def test_an_explanation_adds_up(model: Path, views: gz.View) -> None:
         )
 
 
-def test_the_only_card_is_played_without_search(model: Path, views: gz.View) -> None:
-    player = players.make(f"scrofa:model={model},worlds=2,b=1,k=1")
+def test_the_only_card_is_played_without_search(small_model: Path, views: gz.View) -> None:
+    player = players.make(f"scrofa:model={small_model},worlds=2,b=1,k=1")
     played = np.asarray(jax.jit(player)(KEYS, views))
     legal = np.asarray(jax.vmap(gz.legal_cards)(views))
     forced = legal.sum(axis=1) == 1
@@ -89,13 +79,15 @@ def test_the_only_card_is_played_without_search(model: Path, views: gz.View) -> 
         "raw:model={},mode=policy",
         "scrofa:model={},worlds=3,sampling=uniform,belief=none,b=2,k=1",
         "scrofa:model={},worlds=3,b=2,k=1",
+        "actor:model={actor}",
+        "deep:model={actor},simulations=8,proposals=8,solve=4",
     ],
 )
 def test_permuting_hidden_cards_changes_no_decision(
-    spec: str, model: Path, random_games: tuple[gz.State, gz.State]
+    spec: str, small_model: Path, small_actor: Path, random_games: tuple[gz.State, gz.State]
 ) -> None:
     """The same keys, the true deal and another one that the mover cannot tell from it: the same cards."""
-    player = players.make(spec.format(model))
+    player = players.make(spec.format(small_model, actor=small_actor))
     rng = random.Random(7)
     states = [at(random_games[1], 30 + i, 2 * i + 1) for i in range(24)]
     other = []
@@ -127,21 +119,21 @@ def test_permuting_hidden_cards_changes_no_decision(
         ("beta=-0.5", "beta must be a number per logit"),
     ],
 )
-def test_parameters_out_of_range(parameters: str, told: str, model: Path) -> None:
+def test_parameters_out_of_range(parameters: str, told: str, small_model: Path) -> None:
     with pytest.raises(ValueError, match=told):
-        players.make(f"scrofa:model={model},{parameters}")
+        players.make(f"scrofa:model={small_model},{parameters}")
 
 
-def test_its_name_makes_it_again(model: Path) -> None:
-    assert players.make(f"scrofa:model={model}").name == f"scrofa:model={model}"
-    spec = f"scrofa:model={model},worlds=3,belief=none"
+def test_its_name_makes_it_again(small_model: Path) -> None:
+    assert players.make(f"scrofa:model={small_model}").name == f"scrofa:model={small_model}"
+    spec = f"scrofa:model={small_model},worlds=3,belief=none"
     assert players.make(spec).name == spec
 
 
 def test_a_network_of_another_input(tmp_path: Path) -> None:
     path = tmp_path / "other.model"
-    params = NETWORK.init(jax.random.key(0), jnp.zeros((1, 100)))
-    models.save(path, Model(NETWORK, params, {}))
+    params = SMALL.init(jax.random.key(0), jnp.zeros((1, 100)))
+    models.save(path, Model(SMALL, params, {}))
     with pytest.raises(ValueError, match=r"has shape \(100, 32\), its network needs \(434, 32\)"):
         players.make(f"scrofa:model={path}")
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from gongzhu_jax.players.actor import actor
 from gongzhu_jax.players.base import Player
+from gongzhu_jax.players.deep import deep
 from gongzhu_jax.players.greed import greed
 from gongzhu_jax.players.mr_if import mr_if
 from gongzhu_jax.players.random import random
@@ -28,6 +29,7 @@ FACTORIES: dict[str, Callable[..., Player]] = {
     "raw": raw,
     "scrofa": scrofa,
     "actor": actor,
+    "deep": deep,
 }
 
 
@@ -81,4 +83,4 @@ def _nearest(word: str, known: Any) -> str:
     return f" (did you mean {' or '.join(near)}?)" if near else ""
 
 
-__all__ = ["FACTORIES", "Player", "actor", "greed", "make", "mr_if", "random", "raw", "scrofa"]
+__all__ = ["FACTORIES", "Player", "actor", "deep", "greed", "make", "mr_if", "random", "raw", "scrofa"]
