@@ -1,14 +1,18 @@
 """The actor's training: what games give to learn from, by its definition in plain Python, and that learning helps."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import gongzhu_jax as gz
-from gongzhu_jax import features, game, networks, view_features
+from eval.duplicate import Summary
+from gongzhu_jax import features, game, models, networks, players, view_features
 from tests.conftest import at
-from train import experience, policy_gradient
+from train import actor, experience, logs, policy_gradient
+from train.evaluation import Evaluation
 from train.experience import Experience
 
 ACTOR = networks.FullyConnected(widths=(32, 16), blocks=1, reads="view")
@@ -192,3 +196,55 @@ def test_more_samples_than_there_are(params: dict) -> None:
             jax.random.key(3), params, transform.init(params), samples, ACTOR, CRITIC, transform,
             jnp.float32(1e-3), WEIGHTS, True, 1, 1000,
         )  # fmt: skip
+
+
+@pytest.fixture
+def no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations of a run are made up."""
+
+    def evaluate(self: Evaluation, *params: object) -> dict[str, Summary]:
+        return {name: Summary(4, 1.0, 1.0, 0, 0, 4) for name in ("random", "if", "greed")}
+
+    monkeypatch.setattr(Evaluation, "__call__", evaluate)
+    monkeypatch.setattr(Evaluation, "levels", evaluate)
+
+
+TINY = [
+    *("--preset", "quick", "--games", "8", "--epochs", "1", "--minibatch", "32"),
+    *("--eval-every", "2", "--eval-deals", "2", "--no-mixed"),
+]
+
+
+def test_resumed_equals_uninterrupted(no_matches: None, tmp_path: Path) -> None:
+    """Two batches and two more are the same four batches, bit for bit, in all that a run leaves."""
+    straight, twice = tmp_path / "straight", tmp_path / "twice"
+    assert actor.main([*TINY, "--batches", "4", "--out", str(straight)]) == 0
+    assert actor.main([*TINY, "--batches", "2", "--out", str(twice)]) == 0
+    assert actor.main(["--batches", "4", "--out", str(twice), "--resume"]) == 0
+    for name in ("last.model", "last-critic.model"):
+        a, b = (models.load(folder / name) for folder in (straight, twice))
+        assert a.network.mixed is False
+        for x, y in zip(jax.tree.leaves(a.params), jax.tree.leaves(b.params), strict=True):
+            np.testing.assert_array_equal(x, y)
+    columns = ("loss", "loss_policy", "loss_value", "entropy", "learning_rate")
+    rows = [[[row[c] for c in columns] for row in logs.read(f / logs.CSV)] for f in (straight, twice)]
+    assert rows[0] == rows[1]
+    player = players.make(f"deep:model={twice / 'best.model'},critic={twice / 'best-critic.model'},horizon=4")
+    assert player.explain is not None
+
+
+@pytest.mark.parametrize(
+    ("flags", "told"),
+    [
+        (["--lam", "1.5"], "--lam 1.5: must be from 0 to 1"),
+        (["--clip", "0"], "--clip 0.0: must be greater than 0"),
+        (["--critic", "value"], "--advantage all: needs --critic action"),
+        (["--entropy", "-1"], "--entropy -1.0: must be at least 0"),
+        (["--minibatch", "100000"], "--minibatch"),
+    ],
+)
+def test_flags_out_of_range(
+    flags: list[str], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert actor.main([*TINY, *flags, "--out", str(tmp_path / "run")]) == 2
+    assert told in capsys.readouterr().err

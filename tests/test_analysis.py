@@ -3,14 +3,19 @@
 import math
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
+from eval import duplicate
 from eval.analysis.__main__ import main
 from eval.analysis.techniques import KEYS
 from eval.pairings import Pairings
-from gongzhu_jax import results
+from gongzhu_jax import game, players, results
 from gongzhu_jax.players import Player
+from tests.conftest import hands_of
+from tests.oracle import gongzhu as oracle
+from tests.oracle.minimax import after, minimax
 
 
 def test_techniques_are_compared_on_the_same_deals(
@@ -90,3 +95,48 @@ def test_flags_out_of_range(
 def test_a_model_that_is_not_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["techniques", str(tmp_path / "none.model"), "--out", str(tmp_path / "t")]) == 2
     assert "none.model: cannot read a model" in capsys.readouterr().err
+
+
+def test_cards_in_points(small_model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "c"
+    assert main(["cards", str(small_model), "--deals", "4", "--batch", "4", "--out", str(out)]) == 0
+    found = results.read("cards", out)["figures"]
+    # 4 deals at one table of 52 cards: no card is asked about more often than it can be held with a choice
+    assert all(found[f"gamma_{card}"].n <= 4 * 13 for card in ("S2", "SQ", "HA", "C10"))
+    assert all(0 < found[f"gamma_{card}"].value <= 1 for card in ("S2", "SQ", "HA", "C10"))
+    text = (out / "cards.md").read_text()
+    assert "| SA |" in text
+    assert "| +50 |" in text
+    assert (out / "cards.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_what_endings_lose(tmp_path: Path) -> None:
+    """Against the plain-Python minimax, card by card, over the same games."""
+    out = tmp_path / "e"
+    assert main(["endings", "if", "--deals", "2", "--seed", "3", "--out", str(out)]) == 0
+    found = results.read("endings", out)["figures"]
+    deals = duplicate.random_deals(3, 2)
+    ends = duplicate.play_pairs(players.make("if"), players.make("greed"), deals, 3).ends
+    lost = np.zeros(2)
+    for i in range(2):
+        for table in range(2):
+            start = jax.tree.map(lambda x, i=i, t=table: x[i, t], ends)
+            truth = oracle.Game(
+                [np.flatnonzero(h).tolist() for h in hands_of(game.dealt(start))], int(start.leaders[0])
+            )
+            for ply, card in enumerate(np.asarray(start.plays).tolist()):
+                if ply >= 40 and truth.mover % 2 == table:
+                    values = [minimax(after(truth, c), truth.mover % 2) for c in truth.legal()]
+                    lost[i] += (max(values) - minimax(after(truth, card), truth.mover % 2)) / 2
+                truth.play(card)
+    assert found["lost_if"].value == pytest.approx(lost.mean())
+    assert (out / "endings.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [(["endings"], "name one player or more"), (["endings", "greedy"], "no player 'greedy' (did you mean greed?)")],
+)
+def test_players_of_endings(args: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(args) == 2
+    assert told in capsys.readouterr().err

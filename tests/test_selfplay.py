@@ -256,9 +256,10 @@ class Counting:
     def player(self, params: jax.Array) -> None:
         raise AssertionError("not evaluated in these tests")
 
-    def model(self, state: "Counted", info: dict) -> Model:
+    def models(self, state: "Counted", info: dict) -> dict[str, Model]:
         network = networks.FullyConnected(widths=(4,), blocks=0)
-        return Model(network, networks.init(network, jax.random.key(0)), info)
+        model = Model(network, networks.init(network, jax.random.key(0)), info)
+        return {"": model, "critic": model}
 
     def spec(self, path: Path) -> str:
         return f"toy:model={path}"

@@ -148,9 +148,13 @@ class ActorCritic:
         """The actor as a player, for evaluation."""
         return from_model(Model(self.actor, params["actor"], {}), "actor")
 
-    def model(self, state: State, info: dict[str, Any]) -> Model:
-        """The actor as it is now, on the host."""
-        return Model(self.actor, devices.to_host(state.params["actor"]), info)
+    def models(self, state: State, info: dict[str, Any]) -> dict[str, Model]:
+        """The actor and its critic as they are now, on the host."""
+        params = devices.to_host(state.params)
+        return {
+            "": Model(self.actor, params["actor"], info),
+            "critic": Model(self.critic, params["critic"], info),
+        }
 
     def spec(self, path: Path) -> str:
         """The one-pass player with a model."""

@@ -26,7 +26,8 @@ from train import config as configs
 from train.config import Config
 
 CONFIG = "config.json"
-OWN = {CONFIG, "checkpoints", "damaged", "tensorboard", logs.CSV, logs.CURVE, loop.LAST, loop.BEST}
+OWN = [CONFIG, "checkpoints", "damaged", "tensorboard", logs.CSV, logs.CURVE]
+OWN += [pattern for name in (loop.LAST, loop.BEST) for pattern in (name, name.replace(".", "-*."))]
 """What a run writes into its folder."""
 
 Make = Callable[[Any, Mesh], loop.Algorithm]
@@ -249,7 +250,9 @@ def _open_folder(command: Command, folder: Path, state: object) -> None:
 
 def _remove_run(folder: Path) -> None:
     """Remove a run, and nothing that is not of a run."""
-    strange = {p.name for p in folder.iterdir()} - OWN if folder.is_dir() else {folder.name}
+    strange = [folder.name]
+    if folder.is_dir():
+        strange = [p.name for p in folder.iterdir() if not any(p.match(pattern) for pattern in OWN)]
     if strange:
         raise UsageError(f"--overwrite: {folder} holds what no run wrote: {', '.join(sorted(strange)[:3])}")
     for path in folder.iterdir():

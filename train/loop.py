@@ -52,11 +52,11 @@ class Algorithm(Protocol):
     def player(self, params: Any) -> Player:
         """What is evaluated, from ``state.params``; traced."""
 
-    def model(self, state: Any, info: dict[str, Any]) -> Model:
-        """What is written as a model file."""
+    def models(self, state: Any, info: dict[str, Any]) -> dict[str, Model]:
+        """What is written as model files: the player's by the name "", others by theirs."""
 
     def spec(self, path: Path) -> str:
-        """The spec of the player that such a file makes."""
+        """The spec of the player that the file of "" makes."""
 
 
 def shapes(algorithm: Algorithm) -> Any:
@@ -237,10 +237,11 @@ class Run:
             self.counters = self.counters._replace(best=margin)
         self.checkpoints.save(state, self.counters, margin)
         if devices.is_first():
-            model = self.algorithm.model(state, self._info(margin))
-            models.save(self.folder / LAST, model, overwrite=True)
-            if better:
-                models.save(self.folder / BEST, model, overwrite=True)
+            for name, model in self.algorithm.models(state, self._info(margin)).items():
+                for file in (LAST, BEST) if better else (LAST,):
+                    path = self.folder / file
+                    path = path.with_stem(f"{path.stem}-{name}") if name else path
+                    models.save(path, model, overwrite=True)
 
     def _info(self, margin: float | None) -> dict[str, Any]:
         about = {

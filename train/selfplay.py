@@ -141,9 +141,9 @@ class SelfPlay:
         """The raw network as a player, for evaluation."""
         return from_model(Model(self.network, params, {}), "network", worlds=self.config.eval_worlds)
 
-    def model(self, state: State, info: dict[str, Any]) -> Model:
+    def models(self, state: State, info: dict[str, Any]) -> dict[str, Model]:
         """The network as it is now, on the host."""
-        return Model(self.network, devices.to_host(state.params), info)
+        return {"": Model(self.network, devices.to_host(state.params), info)}
 
     def spec(self, path: Path) -> str:
         """The raw player with a model."""

@@ -106,7 +106,7 @@ def deep(
 
     Args:
       model: path or name of an actor's model.
-      critic: of its critic's, which values the end of playouts that stop at ``horizon``.
+      critic: of its critic's, ``best-critic.model`` of a run; values the end of playouts that stop at ``horizon``.
       simulations: playouts for a decision; time grows with it.
       proposals: worlds that are weighed.
       temper: exponent of the likelihood; 0: worlds weigh alike.
@@ -306,7 +306,8 @@ def _play_out(
         return points
     numbers, value = networks.leaf_function(critic.network, critic.params)(states)
     chosen = jnp.take_along_axis(numbers, card[:, None].astype(jnp.int32), axis=1)[:, 0]
-    to_come = value + networks.VALUE_SCALE * chosen
+    by_card = critic.info.get("config", {}).get("critic") != "value"
+    to_come = value + networks.VALUE_SCALE * chosen if by_card else value
     to_come = jnp.where(jax.vmap(game.mover_team)(states) == 0, to_come, -to_come)
     return points + jnp.where(jax.vmap(game.is_over)(states), 0.0, to_come)
 
