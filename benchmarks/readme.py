@@ -1,14 +1,17 @@
-"""Writes the figures of README.md from results/, and its pictures: ``python -m benchmarks.readme``."""
+"""Writes the figures of README.md and docs/ from results/, and their pictures: ``python -m benchmarks.readme``."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import jax
 
 import gongzhu_jax as gz
 from benchmarks.selfplay import CURVE
+from eval.analysis import belief, cards, endings, techniques
 from gongzhu_jax import players, results
 from train import logs
 
@@ -74,6 +77,41 @@ Training on {selfplay["device"]} (`{selfplay["command"]}`):
 """
 
 
+ANALYSES: dict[str, tuple[ModuleType, str]] = {
+    "techniques": (
+        techniques,
+        "Sampling, belief and search on fresh deals. US: uniform worlds; SS: stratified; IEC: weights by integrals over "
+        "card equivalence; NB: naive Bayes",
+    ),
+    "techniques_standard_deals_1024": (techniques, "The same on the 1,024 standard deals"),
+    "belief": (belief, "What beliefs know of hidden hands"),
+    "cards": (cards, "What single cards are worth to the network"),
+    "endings": (endings, "What endings lose"),
+}
+"""By the name of the results: the analysis, and its title."""
+
+
+def analyses() -> str:
+    """The tables and pictures of docs/analysis.md, of what has been measured."""
+    parts = []
+    for name in results.topics(ROOT / "results"):
+        if name in ANALYSES:
+            module, title = ANALYSES[name]
+            found = results.read(name, ROOT / "results")
+            command = f"`{found['command']}`, on {found['device']}"
+            parts.append(
+                f"## {title}\n\n{command}\n\n{module.table(found['figures'])}\n![{title}]({name}.png)\n"
+            )
+    return "\n" + "\n".join(parts) + "\n"
+
+
+PAGES: dict[Path, Callable[[], str]] = {
+    ROOT / "README.md": figures,
+    ROOT / "docs" / "analysis.md": analyses,
+}
+"""What stands between the markers of each page."""
+
+
 def curve() -> None:
     """The learning curve of the measured run, with Random and If as lines."""
     who = results.read("opponents", ROOT / "results")["figures"]
@@ -98,11 +136,14 @@ def picture() -> str:
 
 def main() -> int:
     """Rewrite what is between the markers, and the pictures."""
-    readme = ROOT / "README.md"
-    text = readme.read_text(encoding="utf-8")
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    readme.write_text(before + BEGIN + figures() + END + after, encoding="utf-8")
+    for page, write in PAGES.items():
+        before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+        _, _, after = rest.partition(END)
+        page.write_text(before + BEGIN + write() + END + after, encoding="utf-8")
+    for name in results.topics(ROOT / "results"):
+        if name in ANALYSES:
+            found = results.read(name, ROOT / "results")["figures"]
+            ANALYSES[name][0].draw(found, ROOT / "docs" / f"{name}.png")
     (ROOT / "docs" / "position.svg").write_text(picture(), encoding="utf-8")
     curve()
     return 0

@@ -135,7 +135,10 @@ def test_what_endings_lose(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("args", "told"),
-    [(["endings"], "name one player or more"), (["endings", "greedy"], "no player 'greedy' (did you mean greed?)")],
+    [
+        (["endings"], "name one player or more"),
+        (["endings", "greedy"], "no player 'greedy' (did you mean greed?)"),
+    ],
 )
 def test_players_of_endings(args: list[str], told: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(args) == 2

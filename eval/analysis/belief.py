@@ -6,8 +6,11 @@ import dataclasses
 import functools
 import math
 import operator
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -18,8 +21,7 @@ import gongzhu_jax as gz
 from eval import cli, duplicate
 from eval.analysis import common
 from eval.analysis.common import Analysis
-from gongzhu_jax import belief, cards, game, models, networks, results, worlds
-from gongzhu_jax.models import Model
+from gongzhu_jax import belief, cards, game, models, networks, worlds
 from gongzhu_jax.results import Figure
 
 RULES: dict[str, belief.Settings] = {
@@ -58,7 +60,6 @@ def run(args: Belief, console: Console) -> int:
     deals = args.read_deals()
     cli.check_range("--worlds", args.worlds, 2)
     model = models.load(args.model)
-    args.out.mkdir(parents=True, exist_ok=True)
     raw, greed = cli.make_player(f"raw:model={args.model}"), cli.make_player("greed")
     size = min(args.batch or 64, len(deals))
     parts = []
@@ -68,29 +69,11 @@ def run(args: Belief, console: Console) -> int:
         ends = duplicate.play_pairs(raw, greed, whole, args.seed).ends
         first = jax.tree.map(lambda x: jnp.asarray(x[:, 0]), ends)  # the raw team sits at seats 0 and 2
         key = jax.random.fold_in(jax.random.key(args.seed), number)
-        asked = jax.device_get(_ask(model.params, key, first, _Static(model), args.worlds))
+        asked = jax.device_get(_ask(model.network, model.params, key, first, args.worlds))
         parts.append(jax.tree.map(operator.itemgetter(slice(len(part))), asked))
     answers = jax.tree.map(lambda *x: np.concatenate(x), *parts)
-    figures = summarize(answers)
-    (args.out / "belief.md").write_text(table(figures, len(deals)), encoding="utf-8")
-    draw(figures, answers, args.out / "belief.png")
-    path = results.write("belief", figures, folder=args.out)
-    console.print(table(figures, len(deals)), highlight=False, soft_wrap=True)
-    console.print(f"written: {path}, belief.md, belief.png")
+    common.report("belief", summarize(answers), table, draw, args.out, console)
     return 0
-
-
-@dataclasses.dataclass(frozen=True)
-class _Static:
-    """A network as a static argument, apart from its parameters."""
-
-    model: Model
-
-    def __hash__(self) -> int:
-        return hash(self.model.network)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Static) and other.model.network == self.model.network
 
 
 @jax.tree_util.register_dataclass
@@ -114,12 +97,12 @@ class Answers:
     count: dict[str, jax.Array]
 
 
-@functools.partial(jax.jit, static_argnames=("static", "num_worlds"))
-def _ask(params: object, key: jax.Array, ends: gz.State, static: _Static, num_worlds: int) -> Answers:
+@functools.partial(jax.jit, static_argnames=("network", "num_worlds"))
+def _ask(network: nn.Module, params: Any, key: jax.Array, ends: gz.State, num_worlds: int) -> Answers:
     """Every belief about every trick of some games ``[B]``."""
 
     def policy(inputs: jax.Array) -> jax.Array:
-        return networks.apply(static.model.network, params, inputs)[0]
+        return networks.apply(network, params, inputs)[0]
 
     start = jax.vmap(game.dealt)(ends)
     num = ends.ply.shape[0]
@@ -178,14 +161,19 @@ def summarize(answers: Answers) -> dict[str, Figure]:
             figures[f"effective_{name}_trick_{trick + 1}"] = over_games(share, "share")
     for name in RULES:
         count, held = answers.count[name].sum(axis=(0, 1)), answers.held[name].sum(axis=(0, 1))
-        gap = np.abs(held - answers.predicted[name].sum(axis=(0, 1)))
+        predicted = answers.predicted[name].sum(axis=(0, 1))
+        for i in np.flatnonzero(count):
+            n = int(count[i])
+            figures[f"predicted_{name}_bin_{i}"] = Figure(float(predicted[i] / n), "probability", n)
+            figures[f"held_{name}_bin_{i}"] = Figure(float(held[i] / n), "share", n)
+        gap = np.abs(held - predicted)
         figures[f"calibration_error_{name}"] = Figure(
             float(gap.sum() / count.sum()), "probability", int(count.sum())
         )
     return figures
 
 
-def table(figures: dict[str, Figure], deals: int) -> str:
+def table(figures: Mapping[str, Figure]) -> str:
     """Bits by trick as markdown."""
     rows = []
     for trick in range(1, 14):
@@ -194,12 +182,12 @@ def table(figures: dict[str, Figure], deals: int) -> str:
         rows.append([str(trick), f"{figures[f'uniform_bits_trick_{trick}'].value:.1f}", *cells])
     caption = (
         f"log2 of the probability of the true hands: under uniform worlds, and bits gained by each belief, ± standard "
-        f"error, {deals} deals; asked at a player's first turn in each trick."
+        f"error, {figures['uniform_bits_trick_1'].n:,} deals; asked at a player's first turn in each trick."
     )
     return common.markdown(["trick", "uniform", *RULES], rows, caption)
 
 
-def draw(figures: dict[str, Figure], answers: Answers, path: Path) -> None:
+def draw(figures: Mapping[str, Figure], path: Path) -> None:
     """Bits by trick on the left, calibration on the right."""
     picture, (left, right) = common.new_picture(11, 4.5, columns=2)
     tricks = np.arange(1, 14)
@@ -210,11 +198,11 @@ def draw(figures: dict[str, Figure], answers: Answers, path: Path) -> None:
         label = name.replace("_", " ")
         left.plot(tricks, value, marker=".", color=color, label=label)
         left.fill_between(tricks, value - error, value + error, color=color, alpha=0.15, linewidth=0)
-        count = answers.count[name].sum(axis=(0, 1))
-        some = count > 50
+        bins = [f"{name}_bin_{i}" for i in range(BINS) if f"held_{name}_bin_{i}" in figures]
+        bins = [b for b in bins if figures[f"held_{b}"].n > 50]
         right.plot(
-            (answers.predicted[name].sum(axis=(0, 1)) / np.maximum(count, 1))[some],
-            (answers.held[name].sum(axis=(0, 1)) / np.maximum(count, 1))[some],
+            [figures[f"predicted_{b}"].value for b in bins],
+            [figures[f"held_{b}"].value for b in bins],
             marker="o",
             markersize=4,
             color=color,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import gongzhu_jax as gz
 from eval import cli, duplicate
 from eval.analysis import common
 from eval.analysis.common import Analysis
-from gongzhu_jax import belief, cards, features, game, models, networks, results, search
+from gongzhu_jax import belief, cards, features, game, models, networks, search
 from gongzhu_jax.results import Figure
 
 GREED = {"SA": 50, "SK": 30, "DA": -30, "DK": -20, "DQ": -10, "CA": 80, "CK": 60, "CQ": 40, "CJ": 20}
@@ -49,20 +50,13 @@ def run(args: Cards, console: Console) -> int:
     deals = args.read_deals()
     model = models.load(args.model)
     raw, greed = cli.make_player(f"raw:model={args.model}"), cli.make_player("greed")
-    args.out.mkdir(parents=True, exist_ok=True)
     sums, costs = np.zeros((5, 52)), []
     for part in track(list(duplicate.batches(deals, args.batch or 64)), description="deals"):
         ends = duplicate.play_pairs(raw, greed, part, args.seed).ends
         first = jax.tree.map(lambda x: jnp.asarray(x[:, 0]), ends)
         sums += np.asarray(_statistics(model.network, model.params, first), np.float64)
         costs.append(np.asarray(_holding(model.network, model.params, jax.vmap(game.dealt)(first))))
-    figures = summarize(sums, np.concatenate(costs))
-    text = table(figures, len(deals))
-    (args.out / "cards.md").write_text(text, encoding="utf-8")
-    draw(figures, args.out / "cards.png")
-    path = results.write("cards", figures, folder=args.out)
-    console.print(text, highlight=False, soft_wrap=True)
-    console.print(f"written: {path}, cards.md, cards.png")
+    common.report("cards", summarize(sums, np.concatenate(costs)), table, draw, args.out, console)
     return 0
 
 
@@ -111,7 +105,7 @@ def _holding(network: nn.Module, params: Any, starts: gz.State) -> jax.Array:
 def summarize(sums: np.ndarray, costs: np.ndarray) -> dict[str, Figure]:
     """Figures by card name."""
     count, gamma, gamma2, apart, apart2 = sums
-    figures: dict[str, Figure] = {}
+    figures: dict[str, Figure] = {"deals": Figure(len(costs), "deals", 1)}
     for card in range(52):
         n, name = max(int(count[card]), 1), cards.name(card)
         mean = gamma[card] / n
@@ -126,7 +120,7 @@ def summarize(sums: np.ndarray, costs: np.ndarray) -> dict[str, Figure]:
     return figures
 
 
-def table(figures: dict[str, Figure], deals: int) -> str:
+def table(figures: Mapping[str, Figure]) -> str:
     """Holding costs beside Greed's constants, as markdown."""
     rows = [
         [
@@ -140,12 +134,13 @@ def table(figures: dict[str, Figure], deals: int) -> str:
     ]
     caption = (
         "What the network expects to lose by holding a card at the start of a deal, ± standard error over "
-        f"{deals} deals, beside the relief by which Greed gets rid of it; mean γ and spread of value one step later."
+        f"{figures['deals'].value:,} deals, beside the relief by which Greed gets rid of it; mean γ and spread of value "
+        "one step later."
     )
     return common.markdown(["card", "cost of holding", "Greed", "mean γ", "value spread"], rows, caption)
 
 
-def draw(figures: dict[str, Figure], path: Path) -> None:
+def draw(figures: Mapping[str, Figure], path: Path) -> None:
     """Mean γ and value spread of all cards by suit and rank, and holding costs."""
     picture, axes = common.new_picture(14, 4, columns=3)
     for ax, what, title in zip(

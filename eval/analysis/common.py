@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -16,9 +16,11 @@ import numpy as np
 import tyro
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure as Picture
+from rich.console import Console
 
 from eval import cli
 from eval.duplicate import Deals, file_deals, random_deals
+from gongzhu_jax import results
 from gongzhu_jax.results import Figure
 
 COLORS = {"grey": "#7f7f7f", "blue": "#1f77b4", "orange": "#ff7f0e", "green": "#2ca02c", "red": "#d62728"}
@@ -50,6 +52,24 @@ class Analysis:
         if self.deal_file:
             return file_deals(self.deal_file, self.deals)
         return random_deals(self.seed, self.deals or 1024)
+
+
+def report(
+    name: str,
+    figures: Mapping[str, Figure],
+    table: Callable[[Mapping[str, Figure]], str],
+    draw: Callable[[Mapping[str, Figure], Path], None],
+    out: Path,
+    console: Console,
+) -> None:
+    """Write ``out/NAME.json``, ``.md`` and ``.png``, and say so."""
+    out.mkdir(parents=True, exist_ok=True)
+    text = table(figures)
+    (out / f"{name}.md").write_text(text, encoding="utf-8")
+    draw(figures, out / f"{name}.png")
+    path = results.write(name, figures, folder=out)
+    console.print(text, highlight=False, soft_wrap=True)
+    console.print(f"written: {path}, {name}.md, {name}.png")
 
 
 def mean(values: np.ndarray, unit: str = "points/deal") -> Figure:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +17,8 @@ from rich.progress import track
 import gongzhu_jax as gz
 from eval import cli, duplicate
 from eval.analysis import common
-from gongzhu_jax import endgame, game, results
+from gongzhu_jax import endgame, game
+from gongzhu_jax.results import Figure
 
 PLIES = range(endgame.FIRST_PLY, game.NUM_PLIES)
 
@@ -52,7 +54,6 @@ def run(args: Endings, console: Console) -> int:
     made = [cli.make_player(spec) for spec in args.players]
     greed = cli.make_player("greed")
     deals = duplicate.random_deals(args.seed, args.deals)
-    args.out.mkdir(parents=True, exist_ok=True)
     losses = {}
     for player in made:
         found = []
@@ -70,12 +71,7 @@ def run(args: Endings, console: Console) -> int:
             figures[f"lost_{name}_trick_{11 + trick}"] = common.mean(
                 by_ply[:, 4 * trick : 4 * trick + 4].sum(axis=1)
             )
-    text = table(figures, list(losses), args.deals)
-    (args.out / "endings.md").write_text(text, encoding="utf-8")
-    draw(figures, list(losses), args.out / "endings.png")
-    path = results.write("endings", figures, folder=args.out)
-    console.print(text, highlight=False, soft_wrap=True)
-    console.print(f"written: {path}, endings.md, endings.png")
+    common.report("endings", figures, table, draw, args.out, console)
     return 0
 
 
@@ -99,8 +95,14 @@ def lost_by_ply(ends: gz.State) -> tuple[jax.Array, jax.Array]:
     return lost.T, team.T
 
 
-def table(figures: dict[str, results.Figure], names: list[str], deals: int) -> str:
+def _names(figures: Mapping[str, Figure]) -> list[str]:
+    """The players."""
+    return [key.removeprefix("lost_") for key in figures if "_trick_" not in key]
+
+
+def table(figures: Mapping[str, Figure]) -> str:
     """Losses by trick as markdown."""
+    names = _names(figures)
     rows = [
         [
             name,
@@ -111,13 +113,14 @@ def table(figures: dict[str, results.Figure], names: list[str], deals: int) -> s
     ]
     caption = (
         f"Points per deal lost in the last three tricks against perfect play with open hands, ± standard error, "
-        f"{deals} deals at two tables against Greed."
+        f"{figures[f'lost_{names[0]}'].n:,} deals at two tables against Greed."
     )
     return common.markdown(["player", "trick 11", "trick 12", "trick 13", "all"], rows, caption)
 
 
-def draw(figures: dict[str, results.Figure], names: list[str], path: Path) -> None:
+def draw(figures: Mapping[str, Figure], path: Path) -> None:
     """Losses as stacked bars."""
+    names = _names(figures)
     picture, (ax,) = common.new_picture(8, 1.2 + 0.6 * len(names))
     left = np.zeros(len(names))
     for trick, color in zip((11, 12, 13), ("#1f77b4", "#8fb3d9", "#cfe0f0"), strict=True):

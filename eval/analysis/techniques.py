@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import statistics
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from eval import cli
 from eval.analysis import common
 from eval.analysis.common import Analysis
 from eval.pairings import Pairings
-from gongzhu_jax import cards, game, models, networks, results
+from gongzhu_jax import cards, game, models, networks
 from gongzhu_jax.models import Model
 from gongzhu_jax.players import Player
 from gongzhu_jax.players.scrofa import Settings, from_model
@@ -103,16 +104,12 @@ def run(args: Techniques, console: Console) -> int:
     }
     if args.time:
         figures |= times(models.load(args.model), Settings(worlds=args.worlds))
-    text = table(figures, len(deals))
-    (args.out / "techniques.md").write_text(text, encoding="utf-8")
-    draw(figures, args.out / "techniques.png")
-    path = results.write("techniques", figures, folder=args.out)
-    console.print(text, highlight=False, soft_wrap=True)
-    console.print(f"written: {path}, techniques.md, techniques.png")
+    name = f"techniques_{args.deal_file.stem}" if args.deal_file else "techniques"
+    common.report(name, figures, table, draw, args.out, console)
     return 0
 
 
-def table(figures: dict[str, Figure], deals: int) -> str:
+def table(figures: Mapping[str, Figure]) -> str:
     """The table as markdown."""
     rows = [
         [name, common.with_error(figures[f"wpg_{key}"]), f"{figures[f'won_{key}'].value:.1%}"]
@@ -123,13 +120,13 @@ def table(figures: dict[str, Figure], deals: int) -> str:
         for name, key in [*GAINS.items(), ("SS+IEC v US", "ss_iec_v_us")]
     ]
     caption = (
-        f"Points per deal against Greed on {deals} deals at two tables, ± standard error; differences are paired, "
-        "and the last row is a match of its own."
+        f"Points per deal against Greed on {figures['wpg_us'].n:,} deals at two tables, ± standard error; "
+        "differences are paired, and the last row is a match of its own."
     )
     return common.markdown(["player", "points per deal", "pairs won"], rows, caption)
 
 
-def draw(figures: dict[str, Figure], path: Path) -> None:
+def draw(figures: Mapping[str, Figure], path: Path) -> None:
     """The table as a picture: margins on the left, paired differences on the right."""
     picture, (left, right) = common.new_picture(10, 4, columns=2)
     names = list(KEYS)
