@@ -80,8 +80,8 @@ Training on {selfplay["device"]} (`{selfplay["command"]}`):
 ANALYSES: dict[str, tuple[ModuleType, str]] = {
     "techniques": (
         techniques,
-        "Sampling, belief and search on fresh deals. US: uniform worlds; SS: stratified; IEC: weights by integrals over "
-        "card equivalence; NB: naive Bayes",
+        "Sampling, belief and search on fresh deals. US: uniform worlds; SS: stratified; IEC: weights by integrals "
+        "over card equivalence; NB: naive Bayes",
     ),
     "techniques_standard_deals_1024": (techniques, "The same on the 1,024 standard deals"),
     "belief": (belief, "What beliefs know of hidden hands"),

@@ -134,8 +134,8 @@ def table(figures: Mapping[str, Figure]) -> str:
     ]
     caption = (
         "What the network expects to lose by holding a card at the start of a deal, ± standard error over "
-        f"{figures['deals'].value:,} deals, beside the relief by which Greed gets rid of it; mean γ and spread of value "
-        "one step later."
+        f"{figures['deals'].value:,} deals, beside the relief by which Greed gets rid of it; mean γ and spread of "
+        "value one step later."
     )
     return common.markdown(["card", "cost of holding", "Greed", "mean γ", "value spread"], rows, caption)
 
