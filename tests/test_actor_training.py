@@ -9,7 +9,8 @@ import pytest
 
 import gongzhu_jax as gz
 from eval.duplicate import Summary
-from gongzhu_jax import features, game, models, networks, players, view_features
+from gongzhu_jax import cards, features, game, models, networks, players, view_features
+from gongzhu_jax.players import Player
 from tests.conftest import at
 from train import actor, experience, logs, policy_gradient
 from train.evaluation import Evaluation
@@ -110,6 +111,41 @@ def test_returns_and_gains_by_their_definition(
         np.testing.assert_allclose(
             np.where(legal, samples.gain[rows], 0), np.where(legal, gain, 0), atol=2e-4
         )
+
+
+def test_an_opponent_sits_at_one_team(params: dict) -> None:
+    """It plays its own cards there, nothing of it counts, and returns see its plies as they were played."""
+    opponent = Player(
+        "lowest", lambda keys, views: jax.vmap(lambda v: cards.nth(game.legal_masks(v), 0))(views)
+    )
+    keys = jax.random.split(jax.random.key(2), GAMES)
+    run = jax.jit(lambda keys: experience.play_games(keys, ACTOR, CRITIC, params, LAM, True, True, opponent))
+    samples, ended = jax.device_get(run(keys))
+    seen_teams = set()
+    for i in range(GAMES):
+        rows = slice(52 * i, 52 * (i + 1))
+        states = states_of(ended, i)
+        team = np.array([int(game.mover(s)) % 2 for s in states[:52]])
+        legal = experience.legal_of(samples.seen[rows])
+        lowest = legal.argmax(axis=1) == samples.card[rows]
+        theirs = next(t for t in (0, 1) if lowest[team == t].all())
+        seen_teams.add(theirs)
+        assert not lowest[team != theirs].all()
+        np.testing.assert_array_equal(samples.counts[rows], (team != theirs) & (legal.sum(axis=1) > 1))
+        numbers, value = CRITIC.apply(params["critic"], jnp.asarray(samples.hands[rows], jnp.float32))
+        q = np.asarray(value, float)[:, None] / 100 + np.asarray(numbers, float) / 10
+        of_played = q[np.arange(52), samples.card[rows]]
+        mean = (np.exp(samples.log_policy[rows].astype(float)) * q).sum(axis=1)
+        mean = np.where(team == theirs, of_played, mean)
+        sign = 1 - 2 * team
+        won = np.diff([int(gz.margin(s)) / 100 for s in states])
+        later, expected = 0.0, np.zeros(52)
+        for t in reversed(range(52)):
+            after = sign[t + 1] * (mean[t + 1] - LAM * of_played[t + 1]) if t < 51 else 0.0
+            later = won[t] + after + LAM * later
+            expected[t] = sign[t] * later
+        np.testing.assert_allclose(samples.to_come[rows], expected, atol=3e-4)
+    assert seen_teams == {0, 1}
 
 
 def test_cards_are_drawn_from_the_policy(params: dict) -> None:
@@ -241,6 +277,9 @@ def test_resumed_equals_uninterrupted(no_matches: None, tmp_path: Path) -> None:
         (["--critic", "value"], "--advantage all: needs --critic action"),
         (["--entropy", "-1"], "--entropy -1.0: must be at least 0"),
         (["--minibatch", "100000"], "--minibatch"),
+        (["--opponent", "greedy"], "--opponent: no player 'greedy' (did you mean greed?)"),
+        (["--start", "nothing.model"], "--start: nothing.model: cannot read a model"),
+        (["--start", "scrofa-small-v1"], "--start scrofa-small-v1: its network is not --network actor-small"),
     ],
 )
 def test_flags_out_of_range(

@@ -16,7 +16,7 @@ import optax
 import tyro
 from jax.sharding import Mesh
 
-from gongzhu_jax import features, game, networks, view_features
+from gongzhu_jax import features, game, models, networks, players, view_features
 from gongzhu_jax.models import Model
 from gongzhu_jax.players import Player
 from gongzhu_jax.players.actor import from_model
@@ -52,6 +52,7 @@ class ActorCritic:
         self.critic = networks.make(config.critic_network, config.mixed)
         self.transform = policy_gradient.optimizer(config.b1, config.b2, config.eps, config.max_norm)
         self.fall = optax.cosine_decay_schedule(1.0, config.schedule_batches, alpha=0.05)
+        self.opponent = players.make(config.opponent) if config.opponent else None
         self._play = jax.jit(self._play_games)
         self._learn = jax.jit(self._learn_batch, donate_argnums=(0,))
 
@@ -60,8 +61,9 @@ class ActorCritic:
 
         def fresh() -> State:
             keys = jax.random.split(jax.random.key(self.config.seed))
+            start = self.config.start
             params = {
-                "actor": networks.init(self.actor, keys[0]),
+                "actor": models.load(start).params if start else networks.init(self.actor, keys[0]),
                 "critic": networks.init(self.critic, keys[1]),
             }
             return State(params, self.transform.init(params))
@@ -103,7 +105,7 @@ class ActorCritic:
         def local(keys: jax.Array, params: dict[str, Any]) -> experience.Experience:
             by_card, all_cards = config.critic == "action", config.advantage == "all"
             return experience.play_games(
-                keys, self.actor, self.critic, params, config.lam, by_card, all_cards
+                keys, self.actor, self.critic, params, config.lam, by_card, all_cards, self.opponent
             )[0]
 
         play = jax.shard_map(
@@ -188,6 +190,7 @@ class ActorCommand(Command):
         python -m train.actor --preset cpu --out runs/actor
         python -m train.actor --out runs/actor --resume --batches 8000
         python -m train.actor --preset cpu --critic value --advantage sampled
+        python -m train.actor --preset quick --opponent greed --out runs/against_greed
     """
 
     config: Annotated[ActorConfig, tyro.conf.arg(name="")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Literal
 
+from gongzhu_jax import models, networks, players
 from train.config import Config
 
 Network = Literal["actor-small", "actor", "actor-large"]
@@ -56,6 +57,11 @@ class ActorConfig(Config):
     """Weight of the squared error of the actor's own value, which sees no hidden hands."""
     max_norm: float = 1.0
     """Longer gradients are shortened to this length."""
+    start: str = ""
+    """A model that the actor starts from, a file or a name; empty: random parameters."""
+    opponent: str = ""
+    """A player, such as greed, that sits at the other team's seats and does not learn: the run becomes a best response
+    to it. Empty: the actor sits at all seats."""
     schedule_batches: int = 4000
     """Lower the learning rate to a twentieth (along a cosine) and the entropy's weight (along a line) over so many
     batches."""
@@ -77,6 +83,14 @@ class ActorConfig(Config):
                 return self.wrong(field, "greater than 0")
         if self.advantage == "all" and self.critic != "action":
             return "--advantage all: needs --critic action"
+        for field, read in (("start", models.load), ("opponent", players.make)):
+            try:
+                if getattr(self, field):
+                    read(getattr(self, field))
+            except ValueError as error:
+                return f"--{field}: {error}"
+        if self.start and models.load(self.start).network != networks.make(self.network, self.mixed):
+            return f"--start {self.start}: its network is not --network {self.network}"
         return super().problem()
 
 

@@ -1,6 +1,7 @@
 """Games that an actor plays against itself, and what a critic who sees all hands makes of them.
 
-All four seats play by the same policy, each from its own View. Points are counted in hundreds here.
+All four seats play by the same policy, each from its own View, unless there is an opponent. Points are counted in
+hundreds here.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 
 import gongzhu_jax as gz
 from gongzhu_jax import features, game, networks, view_features
+from gongzhu_jax.players import Player
 from gongzhu_jax.rules import PAPER, Rules
 
 UNIT = 100.0
@@ -86,6 +88,7 @@ def play_games(
     lam: float,
     by_card: bool,
     all_cards: bool,
+    opponent: Player | None = None,
     rules: Rules = PAPER,
 ) -> tuple[Experience, gz.State]:
     """Deal and play games to the end, cards drawn from the policy.
@@ -96,39 +99,49 @@ def play_games(
       lam: λ of the returns.
       by_card: the critic values cards and not only positions.
       all_cards: gains of every card and not only of the one played; needs ``by_card``.
+      opponent: sits at the seats of one team, each team in half of the games; its decisions do not count. Without
+        one, the actor sits at all seats.
 
     Returns:
       Experience ``[52 · G]`` and the States at the end ``[G]``.
     """
     deal_keys, luck = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
     states = jax.vmap(lambda k: gz.deal(k, rules))(deal_keys)
+    our_team = jax.vmap(lambda key: jax.random.bernoulli(jax.random.fold_in(key, game.NUM_PLIES)))(luck)
     actor_params = networks.rounded(actor, params["actor"])
     critic_params = networks.rounded(critic, params["critic"])
 
     def ply(states: gz.State, number: jax.Array) -> tuple[gz.State, Any]:
-        seen = jax.vmap(lambda s: view_features.encode(gz.view(s, game.mover(s))))(states)
+        views = jax.vmap(lambda s: gz.view(s, game.mover(s)))(states)
+        seen = jax.vmap(view_features.encode)(views)
         numbers, _ = networks.apply(actor, actor_params, seen.astype(jnp.float32))
         log_policy = log_policy_of(numbers, legal_of(seen))
         draw = jax.vmap(jax.random.fold_in, (0, None))(luck, number)
         card = jax.vmap(jax.random.categorical)(draw, log_policy).astype(jnp.int8)
+        team = jax.vmap(game.mover_team)(states)
+        mine = jnp.ones(len(keys), jnp.bool_)
+        if opponent is not None:
+            mine = team == our_team
+            card = jnp.where(mine, card, opponent.choose(draw, views))
         hands = jax.vmap(features.encode)(states)
         judged = judge(by_card, networks.apply(critic, critic_params, hands), jnp.exp(log_policy))
         after = jax.vmap(gz.step)(states, card)
-        ours = jnp.where(jax.vmap(game.mover_team)(states) == 0, 1, -1)
+        ours = jnp.where(team == 0, 1, -1)
         won = (jax.vmap(game.margin)(after) - jax.vmap(game.margin)(states)) / UNIT
-        return after, (seen, hands.astype(jnp.bool_), card, log_policy, judged, ours, won)
+        return after, (seen, hands.astype(jnp.bool_), card, log_policy, judged, ours, won, mine)
 
     ended, found = jax.lax.scan(ply, states, jnp.arange(game.NUM_PLIES))
-    seen, hands, card, log_policy, judged, ours, won = found
+    seen, hands, card, log_policy, judged, ours, won, mine = found
     played = jax.nn.one_hot(card, 52)
     of_played = jnp.sum(judged.of_cards * played, axis=-1)
-    to_come = ours * returns(won, ours * judged.mean, ours * of_played, lam)
+    mean = jnp.where(mine, judged.mean, of_played)  # what another player would play instead is not known
+    to_come = ours * returns(won, ours * mean, ours * of_played, lam)
     if all_cards:
         by_critic = jnp.exp(log_policy) * (judged.of_cards - judged.mean[..., None])
         gain = by_critic + played * (to_come - of_played)[..., None]
     else:
         gain = played * (to_come - judged.mean)[..., None]
-    counts = jnp.sum(legal_of(seen), axis=-1) > 1
+    counts = mine & (jnp.sum(legal_of(seen), axis=-1) > 1)
     experience = Experience(seen, hands, card, log_policy, gain, to_come, counts)
     return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:]), experience), ended
 
