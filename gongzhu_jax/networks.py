@@ -78,6 +78,7 @@ class FullyConnected(nn.Module):
       mixed: multiply in bfloat16 and accumulate in float32; parameters stay float32.
       reads: what its input is made from, a key of :data:`INPUTS`.
       multiple: zeros are added to the input up to a multiple of this; the matrix units of processors like 32.
+      hands: a third head says who holds the hidden cards.
     """
 
     widths: tuple[int, ...] = (2048, 2048, 512)
@@ -85,10 +86,11 @@ class FullyConnected(nn.Module):
     mixed: bool = False
     reads: Reads = "open"
     multiple: int = 1
+    hands: bool = False
 
     @nn.compact
-    def __call__(self, x: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]``."""
+    def __call__(self, x: jax.Array, with_hands: bool = False) -> tuple[jax.Array, ...]:
+        """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]``; on request log odds of hands."""
         dense = functools.partial(nn.Dense, dot_general=mixed_dot_general) if self.mixed else nn.Dense
         if rest := -x.shape[-1] % self.multiple:
             x = jnp.pad(x, [(0, 0)] * (x.ndim - 1) + [(0, rest)])
@@ -97,7 +99,11 @@ class FullyConnected(nn.Module):
         for i in range(self.blocks):
             inner = nn.relu(dense(self.widths[-1], name=f"block_{i}_in")(x))
             x = x + nn.relu(dense(self.widths[-1], name=f"block_{i}_out")(inner))
-        return _heads(x, dense)
+        heads = _heads(x, dense)
+        if not self.hands:
+            return heads
+        odds = dense(3 * 52, name="hands")(x).reshape(*x.shape[:-1], 3, 52)
+        return (*heads, odds) if with_hands else heads
 
 
 class ResNet18(nn.Module):
@@ -140,9 +146,9 @@ PRESETS: dict[str, nn.Module] = {
     "resnet18": ResNet18(),
     "critic-small": FullyConnected(widths=(256, 256), blocks=1, multiple=32),
     "critic": FullyConnected(widths=(512, 256), blocks=2, multiple=32),
-    "actor-small": FullyConnected(widths=(256, 256), blocks=1, reads="view"),
-    "actor": FullyConnected(widths=(512, 256), blocks=2, reads="view"),
-    "actor-large": FullyConnected(widths=(1024, 512), blocks=3, reads="view"),
+    "actor-small": FullyConnected(widths=(256, 256), blocks=1, reads="view", hands=True),
+    "actor": FullyConnected(widths=(512, 256), blocks=2, reads="view", hands=True),
+    "actor-large": FullyConnected(widths=(1024, 512), blocks=3, reads="view", hands=True),
 }
 """``fc24`` and ``fc16`` are the paper's "24 layers" and "16 layers"; ``fc-small`` has about 1 M parameters. Actors read
 Views."""
@@ -184,6 +190,23 @@ def check_reads(network: nn.Module, needed: Reads) -> None:
 def apply(network: nn.Module, params: Any, inputs: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Policy numbers ``float32[..., 52]`` and values in points ``float32[...]`` of inputs ``float32[..., F]``."""
     return cast("tuple[jax.Array, jax.Array]", network.apply(params, inputs))
+
+
+def apply_with_hands(
+    network: nn.Module, params: Any, inputs: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """As :func:`apply`, and what a network with such a head believes of the hidden hands.
+
+    Returns:
+      Policy numbers, values, and ``float32[..., 3, 52]``: log odds, up to a constant for each card, that the next
+      player, the partner and the last player hold it; see :func:`gongzhu_jax.worlds.sample_weighted`.
+
+    Raises:
+      ValueError: the network has no such head.
+    """
+    if not getattr(network, "hands", False):
+        raise ValueError("the model says nothing about hands")
+    return cast("tuple[jax.Array, jax.Array, jax.Array]", network.apply(params, inputs, with_hands=True))
 
 
 def leaf_function(

@@ -36,7 +36,7 @@ def recorded_cases(shared_data: Path) -> dict[str, Any]:
 
 SMALL = networks.FullyConnected(widths=(32, 32, 16), blocks=1)
 """A network that reads open hands."""
-SMALL_ACTOR = networks.FullyConnected(widths=(32, 32, 16), blocks=1, reads="view")
+SMALL_ACTOR = networks.FullyConnected(widths=(32, 32, 16), blocks=1, reads="view", hands=True)
 """One that reads what a seat sees."""
 
 

@@ -11,15 +11,15 @@ import gongzhu_jax as gz
 from eval.duplicate import Summary
 from gongzhu_jax import cards, features, game, models, networks, players, view_features
 from gongzhu_jax.players import Player
-from tests.conftest import at
+from tests.conftest import at, hands_of
 from train import actor, experience, logs, policy_gradient
 from train.evaluation import Evaluation
 from train.experience import Experience
 
-ACTOR = networks.FullyConnected(widths=(32, 16), blocks=1, reads="view")
+ACTOR = networks.FullyConnected(widths=(32, 16), blocks=1, reads="view", hands=True)
 CRITIC = networks.FullyConnected(widths=(32, 16), blocks=1)
 GAMES, LAM = 16, 0.8
-WEIGHTS = policy_gradient.Weights(0.2, 1.0, 0.1, jnp.float32(0.01))
+WEIGHTS = policy_gradient.Weights(0.2, 1.0, 0.1, 0.1, jnp.float32(0.01))
 
 
 @pytest.fixture(scope="module")
@@ -165,7 +165,7 @@ def test_the_first_step_is_the_policy_gradient(params: dict) -> None:
     """Where nothing has moved yet, the surrogate's gradient is that of Σ G · log π: no clipping, ratios of 1."""
     samples = jax.tree.map(jnp.asarray, play(params, True, False)[0])
     some = jax.tree.map(lambda x: x[:256], samples)
-    nothing = policy_gradient.Weights(0.2, 0.0, 0.0, jnp.float32(0))
+    nothing = policy_gradient.Weights(0.2, 0.0, 0.0, 0.0, jnp.float32(0))
 
     def surrogate(actor: dict) -> jax.Array:
         both = {"actor": actor, "critic": params["critic"]}
@@ -186,7 +186,7 @@ def test_what_moved_too_far_gains_nothing(params: dict) -> None:
     samples = jax.tree.map(jnp.asarray, play(params, False, False)[0])
     some = jax.tree.map(lambda x: x[:256], samples)
     moved = some._replace(log_policy=some.log_policy - 1.0, gain=jnp.abs(some.gain))
-    nothing = policy_gradient.Weights(0.2, 0.0, 0.0, jnp.float32(0))
+    nothing = policy_gradient.Weights(0.2, 0.0, 0.0, 0.0, jnp.float32(0))
 
     def total(actor: dict) -> jax.Array:
         both = {"actor": actor, "critic": params["critic"]}
@@ -215,6 +215,27 @@ def test_learning_raises_what_gains_and_is_repeatable(params: dict) -> None:
     after = policy_gradient.loss(ACTOR, CRITIC, first, counted, True, WEIGHTS)
     assert float(after.policy) < float(before.policy) - 0.01
     assert float(after.critic) < float(before.critic)
+    assert float(after.hands) < float(before.hands)
+
+
+def test_hands_are_judged_by_who_holds_them(params: dict, played: tuple[str, Experience, gz.State]) -> None:
+    """The mean over hidden cards of the log share of the true holder among those who may hold it."""
+    _, samples, ended = played
+    rows = np.array([3, 60, 130, 52 * 7 + 41])
+    some = Experience(*(jnp.asarray(x[rows]) for x in samples))
+    odds = jax.random.normal(jax.random.key(8), (len(rows), 3, 52))
+    found = policy_gradient.hands_error(odds, some)
+    for i, row in enumerate(rows):
+        state = states_of(ended, row // 52)[row % 52]
+        view = gz.view(state, game.mover(state))
+        mover, void, total, count = int(game.mover(state)), np.asarray(view.void), 0.0, 0
+        for card in range(52):
+            holder = next((j for j in (1, 2, 3) if hands_of(state)[(mover + j) % 4, card]), None)
+            if holder is not None:
+                share = {j: np.exp(float(odds[i, j - 1, card])) for j in (1, 2, 3) if not void[j, card // 13]}
+                total -= np.log(share[holder] / sum(share.values()))
+                count += 1
+        assert float(found[i]) == pytest.approx(total / count, rel=1e-4)
 
 
 def test_gains_are_counted_in_their_own_deviations(params: dict) -> None:

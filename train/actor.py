@@ -40,7 +40,7 @@ class ActorCritic:
     """One batch of the actor's training, as :mod:`train.loop` runs it."""
 
     numbers = (
-        *("loss", "loss_policy", "loss_value", "loss_own_value", "entropy", "moved"),
+        *("loss", "loss_policy", "loss_value", "loss_own_value", "loss_hands", "entropy", "moved"),
         *("learning_rate", "play_seconds", "learn_seconds"),
     )
 
@@ -91,6 +91,7 @@ class ActorCritic:
             "loss_policy": float(losses.policy),
             "loss_value": float(losses.critic),
             "loss_own_value": float(losses.own_value),
+            "loss_hands": float(losses.hands),
             "entropy": float(losses.entropy),
             "moved": float(losses.moved),
             "learning_rate": float(rate),
@@ -126,6 +127,7 @@ class ActorCritic:
             config.clip,
             config.critic_weight,
             config.own_value_weight,
+            config.hands_weight,
             config.entropy + (config.entropy_end - config.entropy) * done,
         )
         rate = config.learning_rate * self.fall(index)

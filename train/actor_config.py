@@ -55,6 +55,8 @@ class ActorConfig(Config):
     """Weight of the critic's squared error, in units of (100 points)²."""
     own_value_weight: float = 0.1
     """Weight of the squared error of the actor's own value, which sees no hidden hands."""
+    hands_weight: float = 0.1
+    """Weight of what the actor gets wrong about hidden hands (nats a card)."""
     max_norm: float = 1.0
     """Longer gradients are shortened to this length."""
     start: str = ""
@@ -71,6 +73,7 @@ class ActorConfig(Config):
         "entropy_end": 0,
         "critic_weight": 0,
         "own_value_weight": 0,
+        "hands_weight": 0,
         "schedule_batches": 1,
     }
 

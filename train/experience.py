@@ -20,6 +20,9 @@ from gongzhu_jax.rules import PAPER, Rules
 UNIT = 100.0
 """Points."""
 LEGAL = next(block for block in view_features.BLOCKS if block.holds == "my legal cards")
+VOIDS = [block for block in view_features.BLOCKS if "shown a void" in block.holds]
+OTHERS = [block for block in features.BLOCKS if "in hand" in block.holds][1:]
+"""Where inputs say what is legal, who has shown a void, and who holds what."""
 
 
 class Experience(NamedTuple):
@@ -78,6 +81,17 @@ def log_policy_of(numbers: jax.Array, legal: jax.Array) -> jax.Array:
 def legal_of(seen: jax.Array) -> jax.Array:
     """The legal cards, from an actor's input: ``bool[..., 52]``."""
     return seen[..., LEGAL.start : LEGAL.start + LEGAL.size]
+
+
+def holders_of(hands: jax.Array) -> jax.Array:
+    """Who of the other seats holds each card, from a critic's input: ``bool[..., 3, 52]``."""
+    return jnp.stack([hands[..., block.start : block.start + block.size] for block in OTHERS], axis=-2)
+
+
+def may_hold(seen: jax.Array) -> jax.Array:
+    """Who has not shown a void in each card's suit, from an actor's input: ``bool[..., 3, 52]``."""
+    voids = jnp.stack([seen[..., block.start : block.start + block.size] for block in VOIDS], axis=-2)
+    return ~jnp.repeat(voids, 13, axis=-1, total_repeat_length=52)
 
 
 def play_games(

@@ -22,6 +22,7 @@ class Weights(NamedTuple):
     clip: float
     critic: float
     own_value: float
+    hands: float
     entropy: jax.Array
 
 
@@ -32,6 +33,7 @@ class Losses(NamedTuple):
     policy: minus the surrogate, in standard deviations of what a decision gains.
     critic: root mean square error of the critic, in points.
     own_value: of the actor's own value.
+    hands: of what the actor believes of hidden hands, nats a card.
     entropy: of the policy, in nats.
     moved: the share of decisions whose card's probability has left the clip range.
     """
@@ -40,6 +42,7 @@ class Losses(NamedTuple):
     policy: jax.Array
     critic: jax.Array
     own_value: jax.Array
+    hands: jax.Array
     entropy: jax.Array
     moved: jax.Array
 
@@ -52,12 +55,14 @@ def loss(
     by_card: bool,
     weights: Weights,
 ) -> Losses:
-    """The clipped surrogate over all cards, the critic's and the actor's value errors, and the entropy.
+    """The clipped surrogate over all cards, errors of the critic and of what else the actor says, and the entropy.
 
     − Σ_a min(r_a G_a, clip(r_a) G_a), with r_a the probability of a card now over that when it was played and G_a its
     weighted gain (:class:`Experience`). With gains of the played card only this is PPO's loss.
     """
-    numbers, own_value = networks.apply(actor, params["actor"], samples.seen.astype(jnp.float32))
+    numbers, own_value, odds = networks.apply_with_hands(
+        actor, params["actor"], samples.seen.astype(jnp.float32)
+    )
     legal = experience.legal_of(samples.seen)
     log_policy = experience.log_policy_of(numbers, legal)
     ratio = jnp.exp(jnp.where(legal, log_policy - samples.log_policy, 0.0))
@@ -70,8 +75,10 @@ def loss(
     of_played = jnp.sum(experience.judge(by_card, outputs, played).of_cards * played, axis=-1)
     critic_error = jnp.mean(jnp.square(of_played - samples.to_come))
     own_error = jnp.mean(jnp.square(own_value / UNIT - samples.to_come))
+    hands = jnp.mean(hands_error(odds, samples))
     total = (
         -jnp.mean(surrogate)
+        + weights.hands * hands
         + weights.critic * critic_error
         + weights.own_value * own_error
         - weights.entropy * entropy
@@ -82,9 +89,22 @@ def loss(
         policy=-jnp.mean(surrogate),
         critic=UNIT * jnp.sqrt(critic_error),
         own_value=UNIT * jnp.sqrt(own_error),
+        hands=hands,
         entropy=entropy,
         moved=jnp.mean(jnp.abs(ratio_of_played - 1) > weights.clip),
     )
+
+
+def hands_error(odds: jax.Array, samples: Experience) -> jax.Array:
+    """Minus the log probability of who holds a hidden card, the mean over hidden cards: ``float32[...]``, nats.
+
+    Args:
+      odds: ``float32[..., 3, 52]``, as of :func:`gongzhu_jax.networks.apply_with_hands`.
+    """
+    holders = experience.holders_of(samples.hands)
+    log_share = jax.nn.log_softmax(jnp.where(experience.may_hold(samples.seen), odds, -1e9), axis=-2)
+    total = jnp.sum(jnp.where(holders, log_share, 0.0), axis=(-2, -1))
+    return -total / jnp.maximum(jnp.sum(holders, axis=(-2, -1)), 1)
 
 
 def optimizer(b1: float, b2: float, eps: float, max_norm: float) -> optax.GradientTransformation:
