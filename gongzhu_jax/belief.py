@@ -107,6 +107,7 @@ def log_scores(
     Returns:
       ``float32[B, N]``, up to a constant for each View.
     """
+    hidden = jnp.asarray(hidden)
     num, num_worlds = hidden.shape[:2]
     if settings.rule == "none":
         return jnp.zeros((num, num_worlds))

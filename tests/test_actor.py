@@ -1,5 +1,6 @@
 """Players that read Views: the actor and its playouts, against what they are said to compute."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -172,6 +173,37 @@ def test_a_critic_ends_a_playout(actor: Model, views: gz.View) -> None:
             assert why.values[i][card] == pytest.approx(int(gz.margin(state)) + sign * to_come, abs=0.05)
 
 
+@pytest.mark.parametrize("kind", ["hands", "both"])
+def test_worlds_of_the_third_head(kind: str, actor: Model, views: gz.View) -> None:
+    """Drawn by the odds it gives; "both" weighs them by likelihood over the probability of the draw."""
+    settings = dataclasses.replace(SETTINGS, belief=kind, solve=0, horizon=0)
+    critic = Model(SMALL, networks.init(SMALL, jax.random.key(2)), {})
+    player = from_model(actor, "deep", settings, critic)
+    assert player.explain is not None
+    why = jax.device_get(jax.jit(player.explain)(KEYS, views))
+    for i in (5, 12):
+        view = at(views, i)
+        x = view_features.encode(view).astype(jnp.float32)
+        odds = np.asarray(networks.apply_with_hands(SMALL_ACTOR, actor.params, x)[2], float)
+        hands = np.asarray(cards.to_bools(why.hidden[i]))
+        np.testing.assert_array_equal(
+            hands.sum(axis=1), np.asarray(cards.to_bools(view.unseen))[None].repeat(16, 0)
+        )
+        if kind == "hands":
+            np.testing.assert_allclose(why.weights.weights[i], 1 / 16, rtol=1e-5)
+            continue
+        drawn = (hands * odds).sum(axis=(1, 2))  # up to a constant
+        likely = belief.log_scores(
+            jax.tree.map(lambda x, i=i: x[i : i + 1], views),
+            why.hidden[i : i + 1],
+            lambda x: SMALL_ACTOR.apply(actor.params, x)[0],
+            LIKELIHOOD,
+            encode=view_features.encode,
+        )[0]
+        expected = belief.weigh(SETTINGS.temper * likely - drawn, jnp.full(16, 1 / 16), LIKELIHOOD.least)
+        np.testing.assert_allclose(why.weights.weights[i], expected.weights, atol=5e-3)
+
+
 def test_it_deviates_only_where_the_gain_is_clear(actor: Model, views: gz.View, why: Explanation) -> None:
     played = np.asarray(jax.jit(from_model(actor, "deep", SETTINGS).choose)(KEYS, views))
     own = np.argmax(why.policy, axis=1)
@@ -199,6 +231,7 @@ def test_plays_whole_legal_games(small_actor: Path) -> None:
         ("simulations=2", "simulations must be at least 4, not 2"),
         ("proposals=0", "proposals must be at least 1, not 0"),
         ("temper=-1", "temper must be a number, at least 0"),
+        ("belief=iec", "belief must be one of none, likelihood, hands, both"),
         ("considered=1", "considered must be from 2 to 13"),
         ("horizon=60", "horizon must be from 0 to 52"),
         ("horizon=4", "horizon 4 needs a critic"),

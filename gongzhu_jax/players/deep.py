@@ -1,15 +1,15 @@
 """A trained actor that thinks ahead: cards are played out by the actor itself in worlds that fit what was played.
 
 Every seat of a playout decides from its own View, so that a continuation knows no more than a player would: the search
-cannot peek, as searches of open worlds do (strategy fusion; Frank and Basin 1998). Worlds are drawn by how likely the
-actor would have played what the others played.
+cannot peek, as searches of open worlds do (strategy fusion; Frank and Basin 1998). Worlds are drawn by what the actor
+believes of single cards, by how likely it would have played what the others played, or by both.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 import jax
 import jax.numpy as jnp
@@ -22,6 +22,7 @@ from gongzhu_jax.players.actor import policy_numbers
 from gongzhu_jax.players.base import NO_VALUE, Player, best_card, spec_of
 from gongzhu_jax.view import View, view
 
+Belief = Literal["none", "likelihood", "hands", "both"]
 LIKELIHOOD = beliefs.Settings("likelihood", above=1, led_suit_only=False)
 CHUNK = 256
 """Playouts in lockstep."""
@@ -54,8 +55,11 @@ class Settings:
 
     Attributes:
       simulations: playouts for a decision, shared evenly by the cards that are looked into.
-      proposals: random worlds (all, where they are fewer) that are weighed.
-      temper: the exponent of the likelihood of what was played; 0 leaves worlds alike.
+      proposals: random worlds that are weighed.
+      belief: how likely a world is: "likelihood": by what the actor would have played with the hands of those who
+        played; "hands": by what it says of single cards; "both": drawn by the latter and weighed by the former;
+        "none": all alike.
+      temper: the exponent of the likelihood of what was played.
       considered: at most so many cards are looked into, those that the actor likes best.
       horizon: plies that are played out before a critic values the position; without a critic, to the end.
       deviate: a card is played instead of the actor's own if it gains more than so many standard errors.
@@ -67,6 +71,7 @@ class Settings:
 
     simulations: int = 64
     proposals: int = 64
+    belief: Belief = "likelihood"
     temper: float = 0.5
     considered: int = 6
     horizon: int = game.NUM_PLIES
@@ -77,6 +82,7 @@ class Settings:
         checks = {
             "simulations": (self.simulations >= 4, "at least 4"),
             "proposals": (self.proposals >= 1, "at least 1"),
+            "belief": (self.belief in get_args(Belief), f"one of {', '.join(get_args(Belief))}"),
             "temper": (0 <= self.temper < math.inf, "a number, at least 0"),
             "considered": (2 <= self.considered <= 13, "from 2 to 13"),
             "horizon": (0 <= self.horizon <= game.NUM_PLIES, f"from 0 to {game.NUM_PLIES}"),
@@ -96,6 +102,7 @@ def deep(
     critic: str = "",
     simulations: int = DEFAULT.simulations,
     proposals: int = DEFAULT.proposals,
+    belief: str = DEFAULT.belief,
     temper: float = DEFAULT.temper,
     considered: int = DEFAULT.considered,
     horizon: int = DEFAULT.horizon,
@@ -109,7 +116,8 @@ def deep(
       critic: of its critic's, ``best-critic.model`` of a run; values the end of playouts that stop at ``horizon``.
       simulations: playouts for a decision; time grows with it.
       proposals: worlds that are weighed.
-      temper: exponent of the likelihood; 0: worlds weigh alike.
+      belief: none, likelihood, hands or both.
+      temper: exponent of the likelihood.
       considered: cards that are looked into, at most.
       horizon: plies of a playout before the critic's value.
       deviate: standard errors by which another card must gain over the actor's.
@@ -119,7 +127,16 @@ def deep(
       ValueError: a model cannot be read or is of another kind, or a parameter is out of range.
     """
     name = spec_of("deep", deep, locals())
-    settings = Settings(simulations, proposals, temper, considered, horizon, deviate, solve)
+    settings = Settings(
+        simulations,
+        proposals,
+        belief,  # type: ignore[arg-type]  # checked there
+        temper,
+        considered,
+        horizon,
+        deviate,
+        solve,
+    )
     if not critic and horizon < game.NUM_PLIES:
         raise ValueError(f"horizon {horizon} needs a critic")
     return from_model(models.load(model), name, settings, models.load(critic) if critic else None)
@@ -128,6 +145,8 @@ def deep(
 def from_model(model: Model, name: str, settings: Settings = DEFAULT, critic: Model | None = None) -> Player:
     """:func:`deep` for models in memory."""
     networks.check_reads(model.network, "view")
+    if settings.belief in ("hands", "both") and not getattr(model.network, "hands", False):
+        raise ValueError(f"belief {settings.belief}: the model says nothing about hands")
     if critic is not None:
         networks.check_reads(critic.network, "open")
     model = model._replace(params=networks.rounded(model.network, model.params))
@@ -157,10 +176,7 @@ def _explain(
 ) -> Explanation:
     policy = policy_numbers(model, views)
     of_worlds, of_draw = jnp.moveaxis(jax.vmap(jax.random.split)(keys), 1, 0)
-    hidden, proposal = jax.vmap(lambda key, v: worlds.sample_or_all(key, v, settings.proposals))(
-        of_worlds, views
-    )
-    weights = _weigh(model, settings, views, hidden, proposal)
+    hidden, weights = _believe(model, settings, of_worlds, views)
     points = jax.vmap(jax.random.uniform)(of_draw)
 
     looked = _candidates(policy, settings.considered)
@@ -181,16 +197,26 @@ def _explain(
     return Explanation(*found[:1], policy, *found[1:], hidden, weights)
 
 
-def _weigh(model: Model, settings: Settings, views: View, hidden: jax.Array, proposal: jax.Array) -> Weights:
-    """Weights of worlds by how likely the actor would have played what was played."""
-    if not settings.temper:
-        return beliefs.weigh(jnp.zeros(proposal.shape), proposal)
+def _believe(model: Model, settings: Settings, keys: jax.Array, views: View) -> tuple[jax.Array, Weights]:
+    """Worlds ``uint16[B, P, 3, 4]`` and their weights."""
+    n = settings.proposals
+    if settings.belief in ("hands", "both"):
+        inputs = jax.vmap(view_features.encode)(views).astype(jnp.float32)
+        odds = networks.apply_with_hands(model.network, model.params, inputs)[2]
+        drawn = jax.vmap(lambda key, v, o: worlds.sample_weighted(key, v, o, n))(keys, views, odds)
+        hidden, proposal = drawn.hidden, jnp.full(drawn.log_probability.shape, 1 / n)
+        likeliness = -drawn.log_probability
+    else:
+        hidden, proposal = jax.vmap(lambda key, v: worlds.sample_or_all(key, v, n))(keys, views)
+        likeliness = jnp.zeros(proposal.shape)
+    if settings.belief in ("none", "hands"):
+        return hidden, beliefs.weigh(jnp.zeros(proposal.shape), proposal)
 
     def policy(inputs: jax.Array) -> jax.Array:
         return networks.apply(model.network, model.params, inputs)[0]
 
     scores = beliefs.log_scores(views, hidden, policy, LIKELIHOOD, encode=view_features.encode)
-    return beliefs.weigh(settings.temper * scores, proposal, LIKELIHOOD.least)
+    return hidden, beliefs.weigh(settings.temper * scores + likeliness, proposal, LIKELIHOOD.least)
 
 
 def _candidates(policy: jax.Array, most: int) -> jax.Array:
