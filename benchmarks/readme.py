@@ -11,7 +11,7 @@ import jax
 
 import gongzhu_jax as gz
 from benchmarks.selfplay import CURVE
-from eval.analysis import belief, cards, endings, techniques
+from eval.analysis import belief, cards, ceiling, endings, techniques
 from gongzhu_jax import players, results
 from train import logs
 
@@ -87,6 +87,7 @@ ANALYSES: dict[str, tuple[ModuleType, str]] = {
     "belief": (belief, "What beliefs know of hidden hands"),
     "cards": (cards, "What single cards are worth to the network"),
     "endings": (endings, "What endings lose"),
+    "ceiling": (ceiling, "What there is to win by seeing all hands"),
 }
 """By the name of the results: the analysis, and its title."""
 

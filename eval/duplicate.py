@@ -101,11 +101,25 @@ class Tables(NamedTuple):
     cards: np.ndarray
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class OpenHanded:
+    """Who sees all hands: no player, but what players can be measured against.
+
+    choose: ``(keys[B], states[B]) -> int8[B]`` cards of the movers.
+    """
+
+    name: str
+    choose: Callable[[jax.Array, State], jax.Array]
+    chunk: int = 1024
+
+
 class IllegalCardError(ValueError):
     """A player returned a card that may not be played."""
 
 
-def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAPER) -> Tables:
+def play_pairs(
+    a: Player | OpenHanded, b: Player | OpenHanded, deals: Deals, seed: int, rules: Rules = PAPER
+) -> Tables:
     """Play deals at both tables.
 
     Args:
@@ -121,7 +135,9 @@ def play_pairs(a: Player, b: Player, deals: Deals, seed: int, rules: Rules = PAP
     return Tables(margins, ends, played)
 
 
-def _raise_illegal(a: Player, b: Player, deals: Deals, ends: State, played: np.ndarray) -> None:
+def _raise_illegal(
+    a: Player | OpenHanded, b: Player | OpenHanded, deals: Deals, ends: State, played: np.ndarray
+) -> None:
     deal, table = (int(i[0]) for i in np.nonzero(ends.illegal))
     state = jax.tree.map(lambda x: jnp.asarray(x[deal, table]), ends)
     team = int(game.mover_team(state))
@@ -140,8 +156,8 @@ def tables(
     ids: jax.Array,
     hands: jax.Array,
     leaders: jax.Array,
-    a: Player,
-    b: Player,
+    a: Player | OpenHanded,
+    b: Player | OpenHanded,
     rules: Rules = PAPER,
 ) -> tuple[State, jax.Array, jax.Array]:
     """What :func:`play_pairs` traces: States at the end, cards and A's margins, ``[N, 2]`` each.
@@ -171,27 +187,38 @@ _tables = jax.jit(tables, static_argnames=("a", "b", "rules"))
 
 
 def _choose(
-    a: Player, b: Player, plays_a: jax.Array, keys: jax.Array, states: State, seats: jax.Array
+    a: Player | OpenHanded,
+    b: Player | OpenHanded,
+    plays_a: jax.Array,
+    keys: jax.Array,
+    states: State,
+    seats: jax.Array,
 ) -> jax.Array:
     """Every mover's card, ``int8[G]``; each player is run on the games where it moves, in its chunks.
 
     A chunk at the end may run over into the other player's games; those cards are then overwritten.
     """
+
+    def ask(player: Player | OpenHanded, keys: jax.Array, states: State, seats: jax.Array) -> jax.Array:
+        if isinstance(player, OpenHanded):
+            return player.choose(keys, states)
+        cards: jax.Array = player(keys, jax.vmap(gz.view)(states, seats))
+        return cards
+
     if a is b:
-        return a(keys, jax.vmap(gz.view)(states, seats))
+        return ask(a, keys, states, seats)
     num = seats.shape[0]
     order = jnp.argsort(~plays_a, stable=True)  # A's games first
     order = jnp.concatenate([order, jnp.full(num, num)])  # past the end: dropped when cards are set
     num_a = jnp.sum(plays_a, dtype=jnp.int32)
 
-    def run(player: Player, first: jax.Array, count: jax.Array, played: jax.Array) -> jax.Array:
+    def run(player: Player | OpenHanded, first: jax.Array, count: jax.Array, played: jax.Array) -> jax.Array:
         chunk = min(player.chunk, num) if jax.default_backend() == "cpu" else num
 
         def one_chunk(i: jax.Array, played: jax.Array) -> jax.Array:
             rows = jax.lax.dynamic_slice(order, (first + i * chunk,), (chunk,))
             mine = jax.tree.map(lambda x: x[jnp.minimum(rows, num - 1)], (keys, states, seats))
-            chosen = player(mine[0], jax.vmap(gz.view)(*mine[1:]))
-            return played.at[rows].set(chosen, mode="drop")
+            return played.at[rows].set(ask(player, *mine), mode="drop")
 
         return jax.lax.fori_loop(0, (count + chunk - 1) // chunk, one_chunk, played)
 

@@ -4,16 +4,19 @@ import math
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import gongzhu_jax as gz
 from eval import duplicate
+from eval.analysis import ceiling
 from eval.analysis.__main__ import main
 from eval.analysis.techniques import KEYS
 from eval.pairings import Pairings
-from gongzhu_jax import game, players, results
+from gongzhu_jax import game, models, networks, players, results, search
 from gongzhu_jax.players import Player
-from tests.conftest import hands_of
+from tests.conftest import at, hands_of
 from tests.oracle import gongzhu as oracle
 from tests.oracle.minimax import after, minimax
 
@@ -131,6 +134,35 @@ def test_what_endings_lose(tmp_path: Path) -> None:
                 truth.play(card)
     assert found["lost_if"].value == pytest.approx(lost.mean())
     assert (out / "endings.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_ceiling_is_of_who_sees_the_true_hands(
+    small_model: Path, small_actor: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same cards as a search of the State itself; and a model that reads Views is refused."""
+    out, args = tmp_path / "s", ["--deals", "2", "--base", "4", "--per-card", "1"]
+    assert main(["ceiling", str(small_model), *args, "--out", str(out)]) == 0
+    found = results.read("ceiling", out)["figures"]
+    assert found["wpg_open_search"].n == 2
+    model = models.load(small_model)
+    seer = ceiling.searching(model, "seer", search.Settings(base=4, per_card=1))
+    deals = duplicate.random_deals(0, 2)
+    tables = duplicate.play_pairs(seer, players.make("greed"), deals, 0)
+    assert found["wpg_open_search"].value == pytest.approx(tables.margins.mean())
+    leaf = networks.leaf_function(model.network, model.params)
+    look = jax.jit(lambda s: search.search(s, leaf, search.Settings(base=4, per_card=1)))
+    start = jax.vmap(jax.vmap(game.dealt))(jax.tree.map(jnp.asarray, tables.ends))
+    for ply in (0, 9, 30):
+        before = jnp.where(jnp.arange(52) < ply, tables.ends.plays, -1)
+        states = jax.vmap(jax.vmap(lambda s, p: gz.play(s, p)))(start, before)
+        flat = jax.tree.map(lambda x: x.reshape(4, *x.shape[2:]), states)
+        q = np.asarray(look(flat).q).reshape(2, 2, 52)
+        for i in range(2):
+            for t in range(2):
+                if int(game.mover(at(states, i, t))) % 2 == t:
+                    assert q[i, t, tables.ends.plays[i, t, ply]] == q[i, t].max()
+    assert main(["ceiling", str(small_actor), *args, "--out", str(out)]) == 2
+    assert "reads one seat's View" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,14 @@ import tyro
 from rich.console import Console
 
 from eval import cli
-from eval.analysis import belief, cards, endings, techniques
+from eval.analysis import belief, cards, ceiling, endings, techniques
 
 Command = (
     Annotated[techniques.Techniques, tyro.conf.subcommand("techniques")]
     | Annotated[belief.Belief, tyro.conf.subcommand("belief")]
     | Annotated[cards.Cards, tyro.conf.subcommand("cards")]
     | Annotated[endings.Endings, tyro.conf.subcommand("endings")]
+    | Annotated[ceiling.Ceiling, tyro.conf.subcommand("ceiling")]
 )
 
 
@@ -40,6 +41,8 @@ def run(args: Analyses, console: Console) -> int:
             return cards.run(args.analysis, console)
         case endings.Endings():
             return endings.run(args.analysis, console)
+        case ceiling.Ceiling():
+            return ceiling.run(args.analysis, console)
 
 
 def main(args: Sequence[str] | None = None) -> int:
