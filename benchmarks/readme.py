@@ -22,9 +22,8 @@ END = "<!-- end -->\n"
 
 def figures() -> str:
     """The tables between the markers of README.md."""
-    engine, opponents, selfplay = (
-        results.read(name, ROOT / "results") for name in ("engine", "opponents", "selfplay")
-    )
+    names = ("engine", "opponents", "selfplay", "techniques", "techniques_standard_deals_1024")
+    engine, opponents, selfplay, fresh, standard = (results.read(name, ROOT / "results") for name in names)
     fast, who, learned = engine["figures"], opponents["figures"], selfplay["figures"]
 
     def margin(key: str) -> str:
@@ -35,6 +34,13 @@ def figures() -> str:
 
     def points(key: str) -> str:
         return f"{learned[key].value:+.1f} ± {learned[key].stderr:.1f}"
+
+    def played(key: str) -> str:
+        both = (found["figures"][key] for found in (fresh, standard))
+        return " | ".join(f"{f.value:+.1f} ± {f.stderr:.1f}" for f in both)
+
+    def cost(key: str) -> str:
+        return f"{fresh['figures'][key].value:.1f}"
 
     return f"""
 Points per deal on the 1,024 standard deals, ± one standard error (`{opponents["command"]}`):
@@ -71,6 +77,24 @@ Training on {selfplay["device"]} (`{selfplay["command"]}`):
 | … by one pass over averaged hands | {points("policy_wpg_small")} | |
 | `python -m train.selfplay`: first row, end | {value("first_row_s", ".0f")} s, {value("quick_minutes", ".1f")} min | |
 | … its network v Greed, before and after | {points("quick_margin_first")}, {points("quick_margin_last")} | |
+
+Playing with hidden hands with that network, `scrofa-small-v1`, which comes with the package, in points per deal against
+Greed; differences are paired deal by deal (`{fresh["command"]}`, and with the standard deals; more in
+[docs/analysis.md](docs/analysis.md)):
+
+| what | {fresh["figures"]["wpg_ss_iec"].n:,} fresh deals | the 1,024 standard deals |
+| --- | --- | --- |
+| ScrofaZero: stratified worlds, IEC, tree search | {played("wpg_ss_iec")} |
+| … without IEC | {played("wpg_ss")} |
+| … with uniform worlds, without IEC | {played("wpg_us")} |
+| one-step search | {played("wpg_raw")} |
+| IEC gains | {played("gain_iec_paired")} |
+| stratified worlds gain | {played("gain_ss_paired")} |
+| tree search gains, with IEC | {played("gain_search_over_raw")} |
+
+A decision of ScrofaZero takes {cost("decision_ms_fc_small")} ms in a batch and {cost("latency_ms_model")} ms alone;
+with a network of the paper's size {cost("decision_ms_fc24")} and {cost("latency_ms_fc24")} ms; the authors' program
+needs 930 ms.
 
 ![Margins of the small run by games of self-play](docs/learning_curve.png)
 
