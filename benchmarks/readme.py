@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import jax
 
@@ -116,17 +117,22 @@ ANALYSES: dict[str, tuple[ModuleType, str]] = {
 """By the name of the results: the analysis, and its title."""
 
 
+def measured() -> dict[str, dict[str, Any]]:
+    """The results of analyses that are there, by name."""
+    return {
+        name: results.read(name, ROOT / "results")
+        for name in results.topics(ROOT / "results")
+        if name in ANALYSES
+    }
+
+
 def analyses() -> str:
     """The tables and pictures of docs/analysis.md, of what has been measured."""
     parts = []
-    for name in results.topics(ROOT / "results"):
-        if name in ANALYSES:
-            module, title = ANALYSES[name]
-            found = results.read(name, ROOT / "results")
-            command = f"`{found['command']}`, on {found['device']}"
-            parts.append(
-                f"## {title}\n\n{command}\n\n{module.table(found['figures'])}\n![{title}]({name}.png)\n"
-            )
+    for name, found in measured().items():
+        module, title = ANALYSES[name]
+        command = f"`{found['command']}`, on {found['device']}"
+        parts.append(f"## {title}\n\n{command}\n\n{module.table(found['figures'])}\n![{title}]({name}.png)\n")
     return "\n" + "\n".join(parts) + "\n"
 
 
@@ -165,10 +171,8 @@ def main() -> int:
         before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)
         page.write_text(before + BEGIN + write() + END + after, encoding="utf-8")
-    for name in results.topics(ROOT / "results"):
-        if name in ANALYSES:
-            found = results.read(name, ROOT / "results")["figures"]
-            ANALYSES[name][0].draw(found, ROOT / "docs" / f"{name}.png")
+    for name, found in measured().items():
+        ANALYSES[name][0].draw(found["figures"], ROOT / "docs" / f"{name}.png")
     (ROOT / "docs" / "position.svg").write_text(picture(), encoding="utf-8")
     curve()
     return 0

@@ -105,7 +105,11 @@ def topics(folder: str | Path = "results") -> list[str]:
 def command_line() -> str:
     """The command that runs this process, as one would type it from the repository."""
     spec = getattr(sys.modules["__main__"], "__spec__", None)
-    program = ["python", "-m", spec.name] if spec else ["python", os.path.basename(sys.argv[0])]
+    program = (
+        ["python", "-m", spec.name.removesuffix(".__main__")]
+        if spec
+        else ["python", os.path.basename(sys.argv[0])]
+    )
     return shlex.join(program + sys.argv[1:])
 
 

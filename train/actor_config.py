@@ -86,14 +86,16 @@ class ActorConfig(Config):
                 return self.wrong(field, "greater than 0")
         if self.advantage == "all" and self.critic != "action":
             return "--advantage all: needs --critic action"
-        for field, read in (("start", models.load), ("opponent", players.make)):
-            try:
-                if getattr(self, field):
-                    read(getattr(self, field))
-            except ValueError as error:
-                return f"--{field}: {error}"
-        if self.start and models.load(self.start).network != networks.make(self.network, self.mixed):
-            return f"--start {self.start}: its network is not --network {self.network}"
+        try:
+            if self.start and models.load(self.start).network != networks.make(self.network, self.mixed):
+                return f"--start {self.start}: its network is not --network {self.network}"
+        except ValueError as error:
+            return f"--start: {error}"
+        try:
+            if self.opponent:
+                players.make(self.opponent)
+        except ValueError as error:
+            return f"--opponent: {error}"
         return super().problem()
 
 

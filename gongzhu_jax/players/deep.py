@@ -21,6 +21,7 @@ from gongzhu_jax.models import Model
 from gongzhu_jax.players.actor import policy_numbers
 from gongzhu_jax.players.base import NO_VALUE, Player, best_card, spec_of
 from gongzhu_jax.view import View, view
+from gongzhu_jax.worlds._sampling import pick
 
 Belief = Literal["none", "likelihood", "hands", "both"]
 LIKELIHOOD = beliefs.Settings("likelihood", above=1, led_suit_only=False)
@@ -183,7 +184,7 @@ def _explain(
     solved = (views.ply >= endgame.FIRST_PLY) & (settings.solve > 0)
     number = jnp.sum(looked, axis=1, dtype=jnp.int32)
     num_worlds = jnp.where(solved | (number < 2), 0, settings.simulations // jnp.maximum(number, 1))
-    found = _play_out_all(model, critic, settings, views, hidden, weights, points, looked, num_worlds)
+    found = _play_out_all(model, critic, settings, views, policy, hidden, weights, points, looked, num_worlds)
     if settings.solve:
         drawn = jax.vmap(lambda w, u: _draw(w, u, jnp.int32(settings.solve), settings.solve))(
             weights.weights, points
@@ -205,10 +206,10 @@ def _believe(model: Model, settings: Settings, keys: jax.Array, views: View) -> 
         odds = networks.apply_with_hands(model.network, model.params, inputs)[2]
         drawn = jax.vmap(lambda key, v, o: worlds.sample_weighted(key, v, o, n))(keys, views, odds)
         hidden, proposal = drawn.hidden, jnp.full(drawn.log_probability.shape, 1 / n)
-        likeliness = -drawn.log_probability
+        correction = -drawn.log_probability
     else:
         hidden, proposal = jax.vmap(lambda key, v: worlds.sample_or_all(key, v, n))(keys, views)
-        likeliness = jnp.zeros(proposal.shape)
+        correction = jnp.zeros(proposal.shape)
     if settings.belief in ("none", "hands"):
         return hidden, beliefs.weigh(jnp.zeros(proposal.shape), proposal)
 
@@ -216,7 +217,7 @@ def _believe(model: Model, settings: Settings, keys: jax.Array, views: View) -> 
         return networks.apply(model.network, model.params, inputs)[0]
 
     scores = beliefs.log_scores(views, hidden, policy, LIKELIHOOD, encode=view_features.encode)
-    return hidden, beliefs.weigh(settings.temper * scores + likeliness, proposal, LIKELIHOOD.least)
+    return hidden, beliefs.weigh(settings.temper * scores + correction, proposal, LIKELIHOOD.least)
 
 
 def _candidates(policy: jax.Array, most: int) -> jax.Array:
@@ -228,8 +229,7 @@ def _candidates(policy: jax.Array, most: int) -> jax.Array:
 def _draw(weights: jax.Array, point: jax.Array, num: jax.Array, most: int) -> jax.Array:
     """Systematic resampling: ``num`` worlds in proportion to their weights, ``int32[most]``; the rest mean nothing."""
     at = (point + jnp.arange(most)) / jnp.maximum(num, 1)
-    upto = jnp.cumsum(weights)
-    return jnp.sum(upto[:-1] <= at[:, None] * upto[-1], axis=1, dtype=jnp.int32)
+    return jax.vmap(pick, (0, None))(at, weights)
 
 
 def _play_out_all(
@@ -237,6 +237,7 @@ def _play_out_all(
     critic: Model | None,
     settings: Settings,
     views: View,
+    policy: jax.Array,
     hidden: jax.Array,
     weights: Weights,
     points: jax.Array,
@@ -273,7 +274,6 @@ def _play_out_all(
     by_card = jnp.where(
         looked[:, None] & (jnp.arange(most) < num_worlds[:, None])[:, :, None], by_card, jnp.nan
     )
-    policy = policy_numbers(model, views)
     return _compare(by_card, policy, num_worlds)
 
 
