@@ -150,7 +150,7 @@ def curve() -> None:
         "random": -who["margin_greed_random"].value,
         "if": -who["margin_greed_if"].value,
     }
-    rows = logs.evaluations(ROOT / "results" / CURVE)
+    rows = logs.evaluations(ROOT / CURVE)
     title = "--preset small on 2 cores: one-step search in sampled worlds"
     logs.curve(rows, levels, title, ROOT / "docs" / "learning_curve.png")
 

@@ -1,10 +1,11 @@
 """Self-play and training: speed, where its time goes, and what a run on two cores reaches.
 
-``python -m benchmarks.selfplay --small RUN`` measures, in turn and in one process, whole games of self-play, the
+``python -m benchmarks.selfplay`` measures, in turn and in one process, whole games of self-play, the
 network alone on batches of the same size, the same games with a network that costs nothing, and learning. The
 network's bound is the rate of games that its evaluations alone would allow: T = b + k·L simulations for every
-position, each one evaluation. Then it plays the run's best model against Greed on fresh deals, and times the
-README's main command in a new virtual environment, from ``pip install`` to the last row.
+position, each one evaluation. Then it plays the model that ships, the best of a run with ``--preset small``, against
+Greed on fresh deals, and times the README's main command in a new virtual environment, from ``pip install`` to the
+last row. ``--small RUN`` measures another such run, whose progress replaces the curve beside the figures.
 """
 
 from __future__ import annotations
@@ -43,8 +44,10 @@ SIZES = {"fc24": (64, 512), "fc-small": (128, 512, 1024)}
 """Games in lockstep."""
 MAIN = {"fc24": 512, "fc-small": 1024}
 """Those of the figures without a size."""
-CURVE = "selfplay_small.csv"
-"""The progress file of the measured run, beside the figures; README's curve is drawn from it."""
+CURVE = Path("results") / "selfplay_small.csv"
+"""The progress file of the run that the shipped model is from; README's curve is drawn from it."""
+SHIPPED = "scrofa-small-v1"
+"""The best model of that run."""
 NET_BATCH = 256
 """Positions in a call of the network alone: the size that suits two cores best."""
 NET_CALLS = 200
@@ -59,7 +62,7 @@ class SelfPlay:
     """Measure self-play, learning, a trained run and the quick preset; writes selfplay.json."""
 
     small: Path | None = None
-    """Folder of a finished run with --preset small; without it, its figures are left out."""
+    """Folder of a finished run with --preset small to measure in place of the model that ships."""
     quick: bool = True
     """Install into a new virtual environment and time ``python -m train.selfplay`` there (about ten minutes)."""
     pairs: int = 2048
@@ -200,13 +203,12 @@ def _figures(
 
 
 def trained(args: SelfPlay, console: Console) -> dict[str, Figure]:
-    """The best model of a run against Greed on fresh deals, and what the run took."""
-    if args.small is None:
-        return {}
-    rows = logs.read(args.small / logs.CSV)
-    shutil.copyfile(args.small / logs.CSV, args.out / CURVE)
-    best = args.small / loop.BEST
-    info = models.load(best).info
+    """The best model of the run against Greed on fresh deals, and what the run took."""
+    curve, best = CURVE, SHIPPED
+    if args.small is not None:
+        curve, best = args.small / logs.CSV, str(args.small / loop.BEST)
+        shutil.copyfile(curve, args.out / CURVE.name)
+    rows, info = logs.read(curve), models.load(best).info
     deals = duplicate.random_deals(FRESH_SEED, args.pairs)
     found = {
         "small_minutes": Figure(float(rows[-1]["seconds"]) / 60, "min", 1),
