@@ -1,5 +1,6 @@
 """The actor's training: what games give to learn from, by its definition in plain Python, and that learning helps."""
 
+import dataclasses
 from pathlib import Path
 
 import jax
@@ -12,7 +13,8 @@ from eval.duplicate import Summary
 from gongzhu_jax import cards, features, game, models, networks, players, view_features
 from gongzhu_jax.players import Player
 from tests.conftest import at, hands_of
-from train import actor, experience, logs, policy_gradient
+from train import actor, devices, experience, logs, policy_gradient
+from train.actor_config import PRESETS
 from train.evaluation import Evaluation
 from train.experience import Experience
 
@@ -290,6 +292,23 @@ def test_resumed_equals_uninterrupted(no_matches: None, tmp_path: Path) -> None:
     assert player.explain is not None
 
 
+def test_a_run_starts_from_the_models_of_another(tmp_path: Path) -> None:
+    config = dataclasses.replace(
+        PRESETS["quick"], start=str(tmp_path / "a.model"), start_critic=str(tmp_path / "c.model")
+    )
+    saved = {}
+    for name, file, kind in (
+        ("actor", config.start, config.network),
+        ("critic", config.start_critic, config.critic_network),
+    ):
+        network = networks.make(kind, config.mixed)
+        saved[name] = networks.init(network, jax.random.key(5))
+        models.save(file, models.Model(network, saved[name], {}))
+    assert config.problem() is None
+    state = actor.ActorCritic(config, devices.all_devices()).init()
+    jax.tree.map(np.testing.assert_array_equal, state.params, saved)
+
+
 @pytest.mark.parametrize(
     ("flags", "told"),
     [
@@ -301,6 +320,11 @@ def test_resumed_equals_uninterrupted(no_matches: None, tmp_path: Path) -> None:
         (["--opponent", "greedy"], "--opponent: no player 'greedy' (did you mean greed?)"),
         (["--start", "nothing.model"], "--start: nothing.model: cannot read a model"),
         (["--start", "scrofa-small-v1"], "--start scrofa-small-v1: its network is not --network actor-small"),
+        (["--start-critic", "nothing.model"], "--start-critic: nothing.model: cannot read a model"),
+        (
+            ["--start-critic", "scrofa-small-v1"],
+            "--start-critic scrofa-small-v1: its network is not --critic-network critic-small",
+        ),
     ],
 )
 def test_flags_out_of_range(

@@ -61,10 +61,12 @@ class ActorCritic:
 
         def fresh() -> State:
             keys = jax.random.split(jax.random.key(self.config.seed))
-            start = self.config.start
+            start, start_critic = self.config.start, self.config.start_critic
             params = {
                 "actor": models.load(start).params if start else networks.init(self.actor, keys[0]),
-                "critic": networks.init(self.critic, keys[1]),
+                "critic": models.load(start_critic).params
+                if start_critic
+                else networks.init(self.critic, keys[1]),
             }
             return State(params, self.transform.init(params))
 
@@ -192,6 +194,7 @@ class ActorCommand(Command):
         python -m train.actor --preset cpu --out runs/actor
         python -m train.actor --out runs/actor --resume --batches 8000
         python -m train.actor --preset cpu --critic value --advantage sampled
+        python -m train.actor --start runs/actor/best.model --start-critic runs/actor/best-critic.model
         python -m train.actor --preset quick --opponent greed --out runs/against_greed
     """
 

@@ -61,6 +61,8 @@ class ActorConfig(Config):
     """Longer gradients are shortened to this length."""
     start: str = ""
     """A model that the actor starts from, a file or a name; empty: random parameters."""
+    start_critic: str = ""
+    """A model that the critic starts from, as ``best-critic.model`` beside an actor's ``best.model``."""
     opponent: str = ""
     """A player, such as greed, that sits at the other team's seats and does not learn: the run becomes a best response
     to it. Empty: the actor sits at all seats."""
@@ -86,11 +88,16 @@ class ActorConfig(Config):
                 return self.wrong(field, "greater than 0")
         if self.advantage == "all" and self.critic != "action":
             return "--advantage all: needs --critic action"
-        try:
-            if self.start and models.load(self.start).network != networks.make(self.network, self.mixed):
-                return f"--start {self.start}: its network is not --network {self.network}"
-        except ValueError as error:
-            return f"--start: {error}"
+        starts = (
+            ("--start", self.start, "--network", self.network),
+            ("--start-critic", self.start_critic, "--critic-network", self.critic_network),
+        )
+        for flag, start, of, network in starts:
+            try:
+                if start and models.load(start).network != networks.make(network, self.mixed):
+                    return f"{flag} {start}: its network is not {of} {network}"
+            except ValueError as error:
+                return f"{flag}: {error}"
         try:
             if self.opponent:
                 players.make(self.opponent)
