@@ -21,7 +21,6 @@ import jax
 import numpy as np
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 import gongzhu_jax as gz
 from benchmarks import timing
@@ -172,11 +171,7 @@ def run(args: Players, console: Console) -> None:
     deals = duplicate.file_deals(args.data / "standard_deals_1024.tsv")
     cases = json.loads((args.data / "opponent_cases.json").read_text())
     figures = matches(deals, console) | decisions(args) | sampler(args) | fidelity(cases)
-    table = Table("figure", "value", "± standard error", "unit", "n", title=results.device())
-    for name, figure in figures.items():
-        error = "" if figure.stderr is None else f"{figure.stderr:,.4g}"
-        table.add_row(name, f"{figure.value:,.6g}", error, figure.unit, f"{figure.n:,}")
-    console.print(table)
+    console.print(timing.table(figures))
     console.print(f"figures: {results.write('opponents', figures, folder=args.out)}")
 
 

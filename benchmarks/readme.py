@@ -12,7 +12,7 @@ import jax
 
 import gongzhu_jax as gz
 from benchmarks.selfplay import CURVE
-from eval.analysis import belief, cards, ceiling, endings, techniques
+from eval.analysis import belief, cards, ceiling, endings, parts, techniques
 from gongzhu_jax import players, results
 from train import logs
 
@@ -113,6 +113,7 @@ ANALYSES: dict[str, tuple[ModuleType, str]] = {
     "cards": (cards, "What single cards are worth to the network"),
     "endings": (endings, "What endings lose"),
     "ceiling": (ceiling, "What there is to win by seeing all hands"),
+    "parts": (parts, "What the parts of `deep` are worth"),
 }
 """By the name of the results: the analysis, and its title."""
 

@@ -27,7 +27,6 @@ import jax
 import jax.numpy as jnp
 import tyro
 from rich.console import Console
-from rich.table import Table
 
 import gongzhu_jax as gz
 from benchmarks import timing
@@ -269,11 +268,7 @@ def quick(args: SelfPlay, console: Console) -> dict[str, Figure]:
 def run(args: SelfPlay, console: Console) -> None:
     """Measure, print a table, write the figures."""
     figures = speeds(args) | trained(args, console) | quick(args, console)
-    table = Table("figure", "value", "± standard error", "unit", "n", title=results.device())
-    for name, figure in figures.items():
-        error = "" if figure.stderr is None else f"{figure.stderr:,.4g}"
-        table.add_row(name, f"{figure.value:,.6g}", error, figure.unit, f"{figure.n:,}")
-    console.print(table)
+    console.print(timing.table(figures))
     console.print(f"figures: {results.write('selfplay', figures, folder=args.out)}")
 
 

@@ -1,4 +1,7 @@
-"""Timing in turn: what is compared is run round by round, so that a machine's drift hits all alike."""
+"""Timing in turn, and a table of figures.
+
+What is compared is run round by round, so that a machine's drift hits all alike.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from typing import Any
 
 import jax
 from rich.progress import track
+from rich.table import Table
 
+from gongzhu_jax import results
 from gongzhu_jax.results import Figure
 
 
@@ -40,3 +45,12 @@ def rate(count: int, seconds: list[float], unit: str) -> Figure:
 def stderr(values: list[float]) -> float:
     """Standard error of the mean, 0 for a single value."""
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
+
+
+def table(figures: Mapping[str, Figure]) -> Table:
+    """Figures for the terminal."""
+    found = Table("figure", "value", "± standard error", "unit", "n", title=results.device())
+    for name, figure in figures.items():
+        error = "" if figure.stderr is None else f"{figure.stderr:,.4g}"
+        found.add_row(name, f"{figure.value:,.6g}", error, figure.unit, f"{figure.n:,}")
+    return found

@@ -88,6 +88,6 @@ class Pairings:
 
 
 def model_files(*players: Player) -> dict[str, str]:
-    """The model files that players' names mention, with their SHA-256."""
-    paths = {path for player in players for path in re.findall(r"model=([^,]+)", player.name)}
-    return {path: hashlib.sha256(models.find(path).read_bytes()).hexdigest() for path in sorted(paths)}
+    """The models that players decide by, with the SHA-256 of their files."""
+    used = sorted({model for player in players for model in player.models})
+    return {model: hashlib.sha256(models.find(model).read_bytes()).hexdigest() for model in used}

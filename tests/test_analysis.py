@@ -10,7 +10,7 @@ import pytest
 
 import gongzhu_jax as gz
 from eval import duplicate
-from eval.analysis import ceiling
+from eval.analysis import ceiling, parts
 from eval.analysis.__main__ import main
 from eval.analysis.techniques import KEYS
 from eval.pairings import Pairings
@@ -60,6 +60,34 @@ def test_techniques_are_compared_on_the_same_deals(
     assert found["wpg_us"].stderr == pytest.approx(luck.std(ddof=1) / 8)
     assert f"{found['wpg_ss_iec'].value:+.1f}" in (out / "techniques.md").read_text()
     assert (out / "techniques.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_parts_are_compared_on_the_same_deals(
+    small_actor: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As above: made-up margins, one for each change of ``deep``."""
+    luck = np.random.default_rng(0).normal(0, 150, 64)
+    plain = f"deep:model={small_actor}"
+
+    def margins(self: Pairings, a: Player, b: Player, batch: int | None, console: object) -> np.ndarray:
+        del self, batch, console
+        assert b.name == "greed"
+        return luck + {plain: 9.0, f"{plain},solve=0": 7.0, f"actor:model={small_actor}": 4.0}.get(
+            a.name, 8.0
+        )
+
+    monkeypatch.setattr(Pairings, "margins", margins)
+    out = tmp_path / "p"
+    assert main(["parts", str(small_actor), "--deals", "64", "--no-time", "--out", str(out)]) == 0
+    found = results.read("parts", out)["figures"]
+    assert found["gain_over_no_endings"].value == pytest.approx(2.0)
+    assert found["gain_over_actor"].value == pytest.approx(5.0)
+    assert found["gain_over_uniform"].value == pytest.approx(1.0)
+    assert found["gain_over_uniform"].stderr == pytest.approx(0, abs=1e-9)
+    assert found["wpg_deep"].value == pytest.approx(luck.mean() + 9)
+    table = (out / "parts.md").read_text()
+    assert all(f"| deep − {name} |" in table for name in parts.KEYS if name != "deep")
+    assert (out / "parts.png").read_bytes().startswith(b"\x89PNG")
 
 
 def test_belief_in_bits(small_model: Path, tmp_path: Path) -> None:

@@ -179,7 +179,6 @@ def test_specs() -> None:
         ("gred", r"no player 'gred' \(did you mean greed\?\); there are: random, if, greed, raw"),
         ("", "no player ''"),
         ("greed:world=3", r"no parameter 'world' \(did you mean worlds\?\); it takes: worlds"),
-        ("raw", "player 'raw' needs model: write raw:model=…"),
         ("raw:model=nowhere.model", "nowhere.model: cannot read a model: No such file"),
         ("raw:model=x,mode=tree", "mode must be one of search, average, policy, not 'tree'"),
         ("raw:model=x,worlds=0", "worlds must be at least 1"),

@@ -11,7 +11,7 @@ import tyro
 from rich.console import Console
 
 from eval import cli
-from eval.analysis import belief, cards, ceiling, endings, techniques
+from eval.analysis import belief, cards, ceiling, endings, parts, techniques
 
 Command = (
     Annotated[techniques.Techniques, tyro.conf.subcommand("techniques")]
@@ -19,6 +19,7 @@ Command = (
     | Annotated[cards.Cards, tyro.conf.subcommand("cards")]
     | Annotated[endings.Endings, tyro.conf.subcommand("endings")]
     | Annotated[ceiling.Ceiling, tyro.conf.subcommand("ceiling")]
+    | Annotated[parts.Parts, tyro.conf.subcommand("parts")]
 )
 
 
@@ -43,6 +44,8 @@ def run(args: Analyses, console: Console) -> int:
             return endings.run(args.analysis, console)
         case ceiling.Ceiling():
             return ceiling.run(args.analysis, console)
+        case parts.Parts():
+            return parts.run(args.analysis, console)
 
 
 def main(args: Sequence[str] | None = None) -> int:

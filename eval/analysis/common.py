@@ -103,3 +103,45 @@ def save(picture: Picture, path: Path) -> None:
     """Write a PNG and forget the figure."""
     picture.savefig(path, dpi=150)
     plt.close(picture)
+
+
+def margins_table(
+    figures: Mapping[str, Figure], players: Mapping[str, str], gains: Mapping[str, str], caption: str
+) -> str:
+    """Margins of players and differences between them as markdown.
+
+    Args:
+      players: by name in the table, what follows ``wpg_`` and ``won_`` in the name of a figure.
+      gains: by name in the table, the name of a figure.
+    """
+    rows = [
+        [name, with_error(figures[f"wpg_{key}"]), f"{figures[f'won_{key}'].value:.1%}"]
+        for name, key in players.items()
+    ]
+    rows += [[name, with_error(figures[key]), ""] for name, key in gains.items()]
+    return markdown(["player", "points per deal", "pairs won"], rows, caption)
+
+
+def draw_margins(
+    figures: Mapping[str, Figure], players: Mapping[str, str], gains: Mapping[str, str], path: Path
+) -> None:
+    """The same as a picture: margins on the left, paired differences on the right."""
+    picture, (left, right) = new_picture(10, 0.5 + 0.5 * max(len(players), len(gains)), columns=2)
+    values = [figures[f"wpg_{key}"] for key in players.values()]
+    errors = [1.96 * (f.stderr or 0) for f in values]
+    left.barh(list(players), [f.value for f in values], xerr=errors, color="#8fb3d9")
+    left.invert_yaxis()
+    left.set_xlabel("points per deal against Greed (95 %)")
+    found = [figures[key] for key in gains.values()]
+    right.errorbar(
+        [f.value for f in found],
+        list(gains),
+        xerr=[1.96 * (f.stderr or 0) for f in found],
+        fmt="o",
+        capsize=3,
+        color=COLORS["blue"],
+    )
+    right.axvline(0, color="#444444", linewidth=1)
+    right.invert_yaxis()
+    right.set_xlabel("paired difference, points per deal (95 %)")
+    save(picture, path)

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-import statistics
-import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import jax
 from rich.console import Console
 
-import gongzhu_jax as gz
 from eval import cli
-from eval.analysis import common
+from eval.analysis import common, cost
 from eval.analysis.common import Analysis
 from eval.pairings import Pairings
-from gongzhu_jax import cards, game, models, networks
+from gongzhu_jax import models, networks
 from gongzhu_jax.models import Model
-from gongzhu_jax.players import Player
 from gongzhu_jax.players.scrofa import Settings, from_model
 from gongzhu_jax.results import Figure
 
@@ -49,7 +44,6 @@ GAINS = {
     "raw, averaged input − raw": "gain_averaged_input",
 }
 """Paired differences as tables call them, and as the names of figures do."""
-PLIES = range(0, 52, 3)  # all trick positions, early and late
 
 
 @dataclasses.dataclass(frozen=True)
@@ -111,44 +105,16 @@ def run(args: Techniques, console: Console) -> int:
 
 def table(figures: Mapping[str, Figure]) -> str:
     """The table as markdown."""
-    rows = [
-        [name, common.with_error(figures[f"wpg_{key}"]), f"{figures[f'won_{key}'].value:.1%}"]
-        for name, key in KEYS.items()
-    ]
-    rows += [
-        [name, common.with_error(figures[key]), ""]
-        for name, key in [*GAINS.items(), ("SS+IEC v US", "ss_iec_v_us")]
-    ]
     caption = (
         f"Points per deal against Greed on {figures['wpg_us'].n:,} deals at two tables, ± standard error; "
         "differences are paired, and the last row is a match of its own."
     )
-    return common.markdown(["player", "points per deal", "pairs won"], rows, caption)
+    return common.margins_table(figures, KEYS, GAINS | {"SS+IEC v US": "ss_iec_v_us"}, caption)
 
 
 def draw(figures: Mapping[str, Figure], path: Path) -> None:
     """The table as a picture: margins on the left, paired differences on the right."""
-    picture, (left, right) = common.new_picture(10, 4, columns=2)
-    names = list(KEYS)
-    values = [figures[f"wpg_{KEYS[name]}"] for name in names]
-    left.barh(
-        names, [f.value for f in values], xerr=[1.96 * (f.stderr or 0) for f in values], color="#8fb3d9"
-    )
-    left.invert_yaxis()
-    left.set_xlabel("points per deal against Greed (95 %)")
-    found = [figures[key] for key in GAINS.values()]
-    right.errorbar(
-        [f.value for f in found],
-        list(GAINS),
-        xerr=[1.96 * (f.stderr or 0) for f in found],
-        fmt="o",
-        capsize=3,
-        color=common.COLORS["blue"],
-    )
-    right.axvline(0, color="#444444", linewidth=1)
-    right.invert_yaxis()
-    right.set_xlabel("paired difference, points per deal (95 %)")
-    common.save(picture, path)
+    common.draw_margins(figures, KEYS, GAINS, path)
 
 
 def times(model: Model, settings: Settings) -> dict[str, Figure]:
@@ -158,37 +124,8 @@ def times(model: Model, settings: Settings) -> dict[str, Figure]:
     found: dict[str, Figure] = {}
     for name, some in (("fc24", fc24), ("model", model)):
         player = from_model(some, name, settings)
-        found[f"decision_ms_{name}"] = milliseconds(player, 64)
-        found[f"latency_ms_{name}"] = milliseconds(player, 1)
+        found[f"decision_ms_{name}"] = cost.milliseconds(player, 64)
+        found[f"latency_ms_{name}"] = cost.milliseconds(player, 1)
     if model.network == networks.make("fc-small", model.network.mixed):
         found["decision_ms_fc_small"] = found["decision_ms_model"]
     return found
-
-
-def milliseconds(player: Player, games: int, rounds: int = 3) -> Figure:
-    """The mean over decisions at plies spread over the deal, of random games in lockstep; the median round."""
-    choose = jax.jit(player.choose)
-    positions = [views_at(games, ply) for ply in PLIES]
-    keys = jax.random.split(jax.random.key(1), games)
-    jax.block_until_ready(choose(keys, positions[0]))
-    measured = []
-    for _ in range(rounds):
-        start = time.perf_counter()
-        for views in positions:
-            jax.block_until_ready(choose(keys, views))
-        measured.append(1e3 * (time.perf_counter() - start) / (games * len(positions)))
-    spread = statistics.stdev(measured) / rounds**0.5
-    return Figure(statistics.median(measured), "ms", rounds, spread)
-
-
-def views_at(games: int, ply: int) -> Any:
-    """Movers' Views of random games before a ply, ``[games]``."""
-
-    def one(key: jax.Array) -> gz.View:
-        def body(state: gz.State, key: jax.Array) -> tuple[gz.State, None]:
-            return gz.step(state, cards.random_card(key, game.legal_masks(state))), None
-
-        state = jax.lax.scan(body, gz.deal(key), jax.random.split(key, ply))[0]
-        return gz.view(state, game.mover(state))
-
-    return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(ply), games))

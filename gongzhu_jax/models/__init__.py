@@ -19,6 +19,11 @@ import numpy as np
 
 from gongzhu_jax import networks
 
+SCROFA = "scrofa-small-v1"
+"""The model of ``raw`` and ``scrofa`` where none is named: reads open hands."""
+ACTOR = "actor-v1"
+"""That of ``actor`` and ``deep``: reads what a seat sees."""
+
 _MAGIC = b"gongzhu-jax model 1\n"
 
 

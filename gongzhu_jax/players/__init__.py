@@ -2,7 +2,7 @@
 
 A player is called with a batch, ``player(keys, views) -> cards``, is pure, and sees Views only. To add one,
 write a file with a factory and add a line to :data:`FACTORIES`; the factory's parameters, with their types and
-defaults, are what a spec may set: ``make("greed:worlds=40")`` calls ``greed(worlds=40)``.
+defaults (all have one), are what a spec may set: ``make("greed:worlds=40")`` calls ``greed(worlds=40)``.
 """
 
 from __future__ import annotations
@@ -58,9 +58,6 @@ def make(spec: str) -> Player:
         if key in arguments:
             raise ValueError(f"player {spec!r} sets {key} twice")
         arguments[key] = _convert(spec, key, value, known[key].annotation)
-    missing = [key for key, p in known.items() if p.default is p.empty and key not in arguments]
-    if missing:
-        raise ValueError(f"player {name!r} needs {missing[0]}: write {name}:{missing[0]}=…")
     try:
         return FACTORIES[name](**arguments)
     except ValueError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import jax
@@ -13,11 +14,11 @@ from gongzhu_jax.players.base import NO_VALUE, Player, best_card, legal, spec_of
 from gongzhu_jax.view import View
 
 
-def actor(model: str, temperature: float = 0.0) -> Player:
+def actor(model: str = models.ACTOR, temperature: float = 0.0) -> Player:
     """A policy network that reads one seat's View.
 
     Args:
-      model: path or name of a model file.
+      model: path or name of a model that reads what a seat sees.
       temperature: 0 plays the likeliest card; 1 draws a card from the policy; others from policy^(1/temperature).
 
     Raises:
@@ -26,7 +27,7 @@ def actor(model: str, temperature: float = 0.0) -> Player:
     if not 0 <= temperature < math.inf:
         raise ValueError(f"temperature must be a number, at least 0, not {temperature}")
     name = spec_of("actor", actor, {"model": model, "temperature": temperature})
-    return from_model(models.load(model), name, temperature)
+    return dataclasses.replace(from_model(models.load(model), name, temperature), models=(model,))
 
 
 def from_model(model: Model, name: str, temperature: float = 0.0) -> Player:

@@ -35,6 +35,7 @@ class Player:
         viewer's team is expected to gain, up to a constant), −inf where illegal; otherwise None.
       chunk: how many games at a time suit this player best (what it computes should stay in cache).
       explain: for players that can, ``(keys[B], views[B])`` to a NamedTuple of what a decision was made from.
+      models: paths or names of the models that it decides by.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Player:
     values: ValuesFunction | None = None
     chunk: int = 1024
     explain: Callable[[jax.Array, View], Any] | None = None
+    models: tuple[str, ...] = ()
 
     def __call__(self, keys: jax.Array, views: View, explain: bool = False) -> Any:
         """The cards played: ``int8[B]``; with ``explain`` also what they were chosen from.

@@ -99,7 +99,7 @@ DEFAULT = Settings()
 
 
 def deep(
-    model: str,
+    model: str = models.ACTOR,
     critic: str = "",
     simulations: int = DEFAULT.simulations,
     proposals: int = DEFAULT.proposals,
@@ -140,7 +140,8 @@ def deep(
     )
     if not critic and horizon < game.NUM_PLIES:
         raise ValueError(f"horizon {horizon} needs a critic")
-    return from_model(models.load(model), name, settings, models.load(critic) if critic else None)
+    player = from_model(models.load(model), name, settings, models.load(critic) if critic else None)
+    return dataclasses.replace(player, models=(model, critic) if critic else (model,))
 
 
 def from_model(model: Model, name: str, settings: Settings = DEFAULT, critic: Model | None = None) -> Player:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -17,11 +18,11 @@ MODES = ("search", "average", "policy")
 ONE_STEP = search.Settings(base=0, per_card=1, chunk=1024)  # small trees, and networks like large batches
 
 
-def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
+def raw(model: str = models.SCROFA, worlds: int = 9, mode: str = "search") -> Player:
     """A trained network without tree search.
 
     Args:
-      model: path of a model file.
+      model: path or name of a model that reads open hands.
       worlds: sampled worlds per decision, for mode "search".
       mode: "search" values every card by the network one step later, averaged over worlds with equal weights;
         "average" does so with the hidden hands averaged in the input instead of sampled; "policy" plays the card of
@@ -35,7 +36,7 @@ def raw(model: str, worlds: int = 9, mode: str = "search") -> Player:
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     name = spec_of("raw", raw, {"model": model, "worlds": worlds, "mode": mode})
-    return from_model(models.load(model), name, worlds, mode)
+    return dataclasses.replace(from_model(models.load(model), name, worlds, mode), models=(model,))
 
 
 def from_model(model: Model, name: str, worlds: int = 9, mode: str = "search") -> Player:

@@ -66,7 +66,7 @@ class Settings:
 
 
 def scrofa(
-    model: str,
+    model: str = models.SCROFA,
     worlds: int = 9,
     sampling: str = "strata",
     belief: str = "iec",
@@ -79,7 +79,7 @@ def scrofa(
     """ScrofaZero with a trained network.
 
     Args:
-      model: path of a model file.
+      model: path or name of a model that reads open hands.
       worlds: sampled for each decision.
       sampling: uniform, strata or strata-equal.
       belief: none, iec, iec-line, naive-bayes or likelihood.
@@ -98,7 +98,7 @@ def scrofa(
         dataclasses.replace(IEC, rule=belief, beta=beta, above=above),  # type: ignore[arg-type]
         dataclasses.replace(SEARCH, base=b, per_card=k, exploration=c),
     )
-    return from_model(models.load(model), name, settings)
+    return dataclasses.replace(from_model(models.load(model), name, settings), models=(model,))
 
 
 def from_model(model: Model, name: str, settings: Settings) -> Player:
