@@ -20,7 +20,7 @@ from benchmarks import timing
 from eval import duplicate
 from eval.analysis import cost
 from eval.match import play_match
-from gongzhu_jax import models, players, results
+from gongzhu_jax import models, players
 from gongzhu_jax.results import Figure
 from train import logs, loop
 
@@ -96,8 +96,7 @@ def speed(args: Actor) -> dict[str, Figure]:
 def run(args: Actor, console: Console) -> None:
     """Measure, print a table, write the figures."""
     figures = trained(args) | matches(args, console) | speed(args)
-    console.print(timing.table(figures))
-    console.print(f"figures: {results.write('actor', figures, folder=args.out)}")
+    timing.report("actor", figures, args.out, console)
 
 
 def main() -> int:

@@ -186,9 +186,7 @@ def run(args: Engine, console: Console) -> None:
         "compile_s": Figure(compile_seconds[whole], "s", 1),
         "state_bytes": Figure(size, "bytes", 1),
     }
-    for name, figure in figures.items():
-        console.print(f"{name}: {figure.value:.4g} {figure.unit}")
-    console.print(f"figures: {results.write('engine', figures, folder=args.out)}")
+    timing.report("engine", figures, args.out, console)
 
 
 def deal_and_play(deal: Callable[..., gz.State], play: Callable[..., gz.State], key: jax.Array) -> gz.State:

@@ -26,7 +26,7 @@ import gongzhu_jax as gz
 from benchmarks import timing
 from eval import duplicate
 from eval.match import play_match
-from gongzhu_jax import cards, game, players, results, worlds
+from gongzhu_jax import cards, game, players, worlds
 from gongzhu_jax.results import Figure
 from tests import recorded
 from tests.conftest import play_random
@@ -171,8 +171,7 @@ def run(args: Players, console: Console) -> None:
     deals = duplicate.file_deals(args.data / "standard_deals_1024.tsv")
     cases = json.loads((args.data / "opponent_cases.json").read_text())
     figures = matches(deals, console) | decisions(args) | sampler(args) | fidelity(cases)
-    console.print(timing.table(figures))
-    console.print(f"figures: {results.write('opponents', figures, folder=args.out)}")
+    timing.report("opponents", figures, args.out, console)
 
 
 def main() -> int:

@@ -32,7 +32,7 @@ import gongzhu_jax as gz
 from benchmarks import timing
 from eval import duplicate
 from eval.match import play_match
-from gongzhu_jax import cards, features, game, models, networks, players, results, search
+from gongzhu_jax import cards, features, game, models, networks, players, search
 from gongzhu_jax.results import Figure
 from tests.conftest import play_random
 from train import devices, learner, logs, loop, rollouts
@@ -268,8 +268,7 @@ def quick(args: SelfPlay, console: Console) -> dict[str, Figure]:
 def run(args: SelfPlay, console: Console) -> None:
     """Measure, print a table, write the figures."""
     figures = speeds(args) | trained(args, console) | quick(args, console)
-    console.print(timing.table(figures))
-    console.print(f"figures: {results.write('selfplay', figures, folder=args.out)}")
+    timing.report("selfplay", figures, args.out, console)
 
 
 def main() -> int:

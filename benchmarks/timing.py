@@ -1,4 +1,4 @@
-"""Timing in turn, and a table of figures.
+"""Timing in turn, and a report of figures.
 
 What is compared is run round by round, so that a machine's drift hits all alike.
 """
@@ -8,9 +8,11 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import jax
+from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
@@ -47,10 +49,11 @@ def stderr(values: list[float]) -> float:
     return statistics.stdev(values) / len(values) ** 0.5 if len(values) > 1 else 0.0
 
 
-def table(figures: Mapping[str, Figure]) -> Table:
-    """Figures for the terminal."""
-    found = Table("figure", "value", "± standard error", "unit", "n", title=results.device())
-    for name, figure in figures.items():
+def report(name: str, figures: Mapping[str, Figure], out: Path, console: Console) -> None:
+    """Print figures as a table, write them to ``out/NAME.json``, and say so."""
+    table = Table("figure", "value", "± standard error", "unit", "n", title=results.device())
+    for key, figure in figures.items():
         error = "" if figure.stderr is None else f"{figure.stderr:,.4g}"
-        found.add_row(name, f"{figure.value:,.6g}", error, figure.unit, f"{figure.n:,}")
-    return found
+        table.add_row(key, f"{figure.value:,.6g}", error, figure.unit, f"{figure.n:,}")
+    console.print(table)
+    console.print(f"figures: {results.write(name, figures, folder=out)}")
