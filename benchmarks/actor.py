@@ -72,7 +72,7 @@ def matches(args: Actor, console: Console) -> dict[str, Figure]:
     for name, spec in (("cpu60", f"actor:model={args.run / loop.BEST}"), ("shipped", "actor")):
         margins, _ = play_match(players.make(spec), players.make("greed"), deals, FRESH_SEED, None, console)
         summary = duplicate.summarize(margins)
-        low, _ = summary.interval()
+        low, _ = summary.interval
         found |= {
             f"wpg_actor_{name}": Figure(summary.margin, "points/deal", summary.pairs, summary.stderr),
             f"wpg_actor_{name}_low": Figure(low, "points/deal", summary.pairs),

@@ -111,15 +111,18 @@ class OpenHanded:
     name: str
     choose: Callable[[jax.Array, State], jax.Array]
     chunk: int = 1024
+    models: tuple[str, ...] = ()
+
+
+Contestant = Player | OpenHanded
+"""Whoever can play a match."""
 
 
 class IllegalCardError(ValueError):
     """A player returned a card that may not be played."""
 
 
-def play_pairs(
-    a: Player | OpenHanded, b: Player | OpenHanded, deals: Deals, seed: int, rules: Rules = PAPER
-) -> Tables:
+def play_pairs(a: Contestant, b: Contestant, deals: Deals, seed: int, rules: Rules = PAPER) -> Tables:
     """Play deals at both tables.
 
     Args:
@@ -135,9 +138,7 @@ def play_pairs(
     return Tables(margins, ends, played)
 
 
-def _raise_illegal(
-    a: Player | OpenHanded, b: Player | OpenHanded, deals: Deals, ends: State, played: np.ndarray
-) -> None:
+def _raise_illegal(a: Contestant, b: Contestant, deals: Deals, ends: State, played: np.ndarray) -> None:
     deal, table = (int(i[0]) for i in np.nonzero(ends.illegal))
     state = jax.tree.map(lambda x: jnp.asarray(x[deal, table]), ends)
     team = int(game.mover_team(state))
@@ -156,8 +157,8 @@ def tables(
     ids: jax.Array,
     hands: jax.Array,
     leaders: jax.Array,
-    a: Player | OpenHanded,
-    b: Player | OpenHanded,
+    a: Contestant,
+    b: Contestant,
     rules: Rules = PAPER,
 ) -> tuple[State, jax.Array, jax.Array]:
     """What :func:`play_pairs` traces: States at the end, cards and A's margins, ``[N, 2]`` each.
@@ -187,8 +188,8 @@ _tables = jax.jit(tables, static_argnames=("a", "b", "rules"))
 
 
 def _choose(
-    a: Player | OpenHanded,
-    b: Player | OpenHanded,
+    a: Contestant,
+    b: Contestant,
     plays_a: jax.Array,
     keys: jax.Array,
     states: State,
@@ -199,7 +200,7 @@ def _choose(
     A chunk at the end may run over into the other player's games; those cards are then overwritten.
     """
 
-    def ask(player: Player | OpenHanded, keys: jax.Array, states: State, seats: jax.Array) -> jax.Array:
+    def ask(player: Contestant, keys: jax.Array, states: State, seats: jax.Array) -> jax.Array:
         if isinstance(player, OpenHanded):
             return player.choose(keys, states)
         cards: jax.Array = player(keys, jax.vmap(gz.view)(states, seats))
@@ -212,7 +213,7 @@ def _choose(
     order = jnp.concatenate([order, jnp.full(num, num)])  # past the end: dropped when cards are set
     num_a = jnp.sum(plays_a, dtype=jnp.int32)
 
-    def run(player: Player | OpenHanded, first: jax.Array, count: jax.Array, played: jax.Array) -> jax.Array:
+    def run(player: Contestant, first: jax.Array, count: jax.Array, played: jax.Array) -> jax.Array:
         chunk = min(player.chunk, num) if jax.default_backend() == "cpu" else num
 
         def one_chunk(i: jax.Array, played: jax.Array) -> jax.Array:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from eval import cli
 from eval.duplicate import (
+    Contestant,
     Deals,
     Summary,
     Tables,
@@ -108,8 +109,8 @@ def run(match: Match, console: Console) -> int:
 
 
 def play_match(
-    a: Player,
-    b: Player,
+    a: Contestant,
+    b: Contestant,
     deals: Deals,
     seed: int,
     batch: int | None,
@@ -160,7 +161,7 @@ def _rate(pairs: int, started: float) -> float:
     return pairs / max(time.perf_counter() - started, 1e-9)
 
 
-def _play_padded(a: Player, b: Player, seed: int, size: int, part: Deals) -> tuple[Deals, Tables]:
+def _play_padded(a: Contestant, b: Contestant, seed: int, size: int, part: Deals) -> tuple[Deals, Tables]:
     """Play some deals as a whole batch, repeating them up to its size, so that one compilation serves all."""
     rows = np.arange(size) % len(part)
     whole = Deals(part.ids[rows], part.hands[rows], part.leaders[rows])

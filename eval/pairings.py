@@ -13,10 +13,9 @@ import numpy as np
 from rich.console import Console
 
 from eval import cli
-from eval.duplicate import Deals
+from eval.duplicate import Contestant, Deals
 from eval.match import play_match
 from gongzhu_jax import models
-from gongzhu_jax.players import Player
 
 SETTINGS = "settings.json"
 
@@ -46,7 +45,7 @@ class Pairings:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(settings, indent=2) + "\n")
 
-    def margins(self, a: Player, b: Player, batch: int | None, console: Console) -> np.ndarray:
+    def margins(self, a: Contestant, b: Contestant, batch: int | None, console: Console) -> np.ndarray:
         """Margins per deal from A's side, ``float[N]``, the mean of both tables; played unless they are kept.
 
         Raises:
@@ -65,10 +64,10 @@ class Pairings:
         self._save(a, b, margins, time.perf_counter() - started)
         return margins
 
-    def _file(self, a: Player, b: Player) -> Path:
+    def _file(self, a: Contestant, b: Contestant) -> Path:
         return self.folder / "pairings" / re.sub(r"[/\\:]", "_", f"{a.name}--{b.name}.json")
 
-    def _load(self, a: Player, b: Player) -> np.ndarray | None:
+    def _load(self, a: Contestant, b: Contestant) -> np.ndarray | None:
         """In whichever order it was played, by the same model files."""
         for first, second, sign in ((a, b, 1), (b, a, -1)):
             path = self._file(first, second)
@@ -78,7 +77,7 @@ class Pairings:
                     return sign * np.array(content["margins"])
         return None
 
-    def _save(self, a: Player, b: Player, margins: np.ndarray, seconds: float) -> None:
+    def _save(self, a: Contestant, b: Contestant, margins: np.ndarray, seconds: float) -> None:
         path = self._file(a, b)
         path.parent.mkdir(exist_ok=True)
         content: dict[str, Any] = {"a": a.name, "b": b.name, "seconds": seconds, "models": model_files(a, b)}
@@ -87,7 +86,7 @@ class Pairings:
         unfinished.replace(path)
 
 
-def model_files(*players: Player) -> dict[str, str]:
+def model_files(*players: Contestant) -> dict[str, str]:
     """The models that players decide by, with the SHA-256 of their files."""
     used = sorted({model for player in players for model in player.models})
     return {model: hashlib.sha256(models.find(model).read_bytes()).hexdigest() for model in used}

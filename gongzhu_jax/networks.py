@@ -162,7 +162,12 @@ def make(name: str, mixed: bool = False) -> nn.Module:
     """
     if name not in PRESETS:
         raise ValueError(f"no network {name!r}; there are: {', '.join(PRESETS)}")
-    return PRESETS[name].clone(mixed=mixed)
+    return multiplying(PRESETS[name], mixed)
+
+
+def multiplying(network: nn.Module, mixed: bool) -> nn.Module:
+    """The same network, multiplying in bfloat16 (``mixed``) or in float32."""
+    return network.clone(mixed=mixed)
 
 
 def init(network: nn.Module, key: jax.Array) -> Any:

@@ -226,7 +226,7 @@ def test_hands_are_judged_by_who_holds_them(params: dict, played: tuple[str, Exp
     rows = np.array([3, 60, 130, 52 * 7 + 41])
     some = Experience(*(jnp.asarray(x[rows]) for x in samples))
     odds = jax.random.normal(jax.random.key(8), (len(rows), 3, 52))
-    found = policy_gradient.hands_error(odds, some)
+    found = policy_gradient.hands_error(odds, some.seen, some.hands)
     for i, row in enumerate(rows):
         state = states_of(ended, row // 52)[row % 52]
         view = gz.view(state, game.mover(state))

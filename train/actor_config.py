@@ -21,16 +21,16 @@ class ActorConfig(Config):
     preset: Literal["quick", "cpu", "gpu"] = "cpu"
     """Where the defaults of the other flags come from."""
     mixed: bool = True
-    """Multiply in bfloat16 and accumulate in float32. Parameters stay float32."""
+    """Multiply in bfloat16 and accumulate in float32. Parameters stay float32. Presets do where that is faster."""
     games: int = 512
     """Games in a batch, played in lockstep over all devices."""
-    epochs: int = 2
+    epochs: int = 1
     """Times that each batch learns from its samples."""
     minibatch: int = 2048
     """Samples in a step of the optimizer, over all devices."""
     learning_rate: float = 1e-3
     """Of Adam, at the start."""
-    eval_every: int = 100
+    eval_every: int = 200
     """Batches between evaluations against Random, If and Greed, each followed by a checkpoint."""
     eval_deals: int = 512
     """Deals of an evaluation, each played at two tables; always the same deals."""
@@ -66,7 +66,7 @@ class ActorConfig(Config):
     opponent: str = ""
     """A player, such as greed, that sits at the other team's seats and does not learn: the run becomes a best response
     to it. Empty: the actor sits at all seats."""
-    schedule_batches: int = 4000
+    schedule_batches: int = 1900
     """Lower the learning rate to a twentieth (along a cosine) and the entropy's weight (along a line) over so many
     batches."""
 
@@ -94,7 +94,10 @@ class ActorConfig(Config):
         )
         for flag, start, of, network in starts:
             try:
-                if start and models.load(start).network != networks.make(network, self.mixed):
+                if not start:
+                    continue
+                found = models.load(start).network
+                if networks.multiplying(found, self.mixed) != networks.make(network, self.mixed):
                     return f"{flag} {start}: its network is not {of} {network}"
             except ValueError as error:
                 return f"{flag}: {error}"
@@ -108,11 +111,22 @@ class ActorConfig(Config):
 
 PRESETS: dict[str, ActorConfig] = {
     "quick": ActorConfig(
-        preset="quick", network="actor-small", critic_network="critic-small", schedule_batches=700
+        preset="quick",
+        eval_every=100,
+        network="actor-small",
+        critic_network="critic-small",
+        schedule_batches=550,
     ),
     "cpu": ActorConfig(),
     "gpu": ActorConfig(
-        preset="gpu", network="actor-large", critic_network="fc16", games=8192, minibatch=16384
+        preset="gpu",
+        games=8192,
+        epochs=2,
+        minibatch=16384,
+        eval_every=100,
+        network="actor-large",
+        critic_network="fc16",
+        schedule_batches=4000,
     ),
 }
 """``quick``: ten minutes on two cores; ``cpu``: an hour on two cores; ``gpu``: half an hour on a GPU."""

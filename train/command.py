@@ -134,7 +134,8 @@ def _defaults(program: Program, args: list[str]) -> Command:
         if not path.exists():
             raise ValueError(f"--resume: there is no run in {path.parent} (no {CONFIG})")
         return program.command(configs.load(path, type(some)))
-    return program.command(program.presets.get(preset, some))
+    config = program.presets.get(preset, some)
+    return program.command(dataclasses.replace(config, mixed=config.mixed and devices.fast_bfloat16()))
 
 
 def _connect(coordinator: str | None, processes: int | None, process: int | None) -> None:

@@ -23,7 +23,7 @@ class Config:
     seed: int = 0
     """Of the first parameters, the deals and all luck."""
     mixed: bool = False
-    """Multiply in bfloat16 and accumulate in float32. Parameters stay float32."""
+    """Multiply in bfloat16 and accumulate in float32. Parameters stay float32. Presets do where that is faster."""
     games: int = 64
     """Games in a batch, played in lockstep over all devices."""
     epochs: int = 3

@@ -9,6 +9,7 @@ from __future__ import annotations
 import concurrent.futures
 import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -26,6 +27,17 @@ PART = 256
 def all_devices() -> Mesh:
     """A mesh of every device of every process."""
     return Mesh(np.array(jax.devices()), (AXIS,))
+
+
+def fast_bfloat16() -> bool:
+    """Whether this process's devices multiply bfloat16 faster than float32; CPUs need instructions for it."""
+    if jax.default_backend() != "cpu":
+        return True
+    try:
+        found = set(Path("/proc/cpuinfo").read_text(encoding="utf-8").split())
+    except OSError:
+        return False  # not Linux
+    return bool(found & {"avx512_bf16", "amx_bf16"})
 
 
 def split(mesh: Mesh, tree: Any) -> Any:
@@ -49,8 +61,8 @@ def to_host(tree: Any) -> Any:
     return jax.tree.map(lambda x: np.asarray(x.addressable_data(0)), tree)
 
 
-def in_parts(mesh: Mesh, keys: jax.Array, play: Callable[[jax.Array], Any]) -> Any:
-    """What ``play(keys)`` returns, in parts of about :data:`PART` games where the mesh is one CPU.
+def in_parts(mesh: Mesh, keys: jax.Array, play: Callable[[jax.Array], Any], of_games: int = PART) -> Any:
+    """What ``play(keys)`` returns, in parts of about ``of_games`` games where the mesh is one CPU.
 
     There the parts run in as many threads as cores: much of a game is small steps, each of which keeps one core busy.
 
@@ -60,7 +72,7 @@ def in_parts(mesh: Mesh, keys: jax.Array, play: Callable[[jax.Array], Any]) -> A
         nothing but its key.
     """
     alone = mesh.size == 1 and mesh.devices.flat[0].platform == "cpu"
-    num = -(-len(keys) // PART)
+    num = -(-len(keys) // of_games)
     if not alone or num == 1:
         return play(keys)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

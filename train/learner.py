@@ -12,7 +12,7 @@ import optax
 from jax.sharding import Mesh
 
 from gongzhu_jax import networks
-from train import devices
+from train import minibatches
 from train.rollouts import Samples
 
 
@@ -78,48 +78,20 @@ def learn(
     value_weight: float = 0.03,
     mesh: Mesh | None = None,
 ) -> tuple[Any, optax.OptState, Losses]:
-    """Some epochs over the samples, in a new random order each; what does not fill a minibatch is left out.
+    """Some epochs over the samples, as :func:`train.minibatches.learn` has them.
 
     Args:
-      key: of the order.
       params, opt_state: given up (their memory is reused).
-      samples: ``[N]``, N ≥ batch_size; whole on every device.
       filled: ``int32[]``, learn from the first so many samples only, at least batch_size.
-      batch_size: of a minibatch, over all devices.
-      mesh: the devices that share each minibatch.
 
     Returns:
       Parameters and optimizer state after them, and the mean losses of the last epoch.
     """
-    num = samples.value.shape[0]
-    if num < batch_size:
-        raise ValueError(f"{num} samples are fewer than a minibatch of {batch_size}")
-    steps = filled // batch_size
+    counts = jnp.arange(samples.value.shape[0]) < filled
 
-    def epoch(carry: tuple[Any, optax.OptState], key: jax.Array) -> tuple[tuple[Any, optax.OptState], Losses]:
-        luck = jax.random.uniform(key, (num,))
-        order = jnp.argsort(jnp.where(jnp.arange(num) < filled, luck, 2.0))
+    def find(params: Any, batch: Samples) -> Losses:
+        return loss(network, params, batch, value_weight)
 
-        def step(
-            i: jax.Array, carry: tuple[Any, optax.OptState, Losses]
-        ) -> tuple[Any, optax.OptState, Losses]:
-            params, opt_state, sums = carry
-            rows = jax.lax.dynamic_slice(order, (i * batch_size,), (batch_size,))
-            rows = rows if mesh is None else devices.split(mesh, rows)
-            batch = jax.tree.map(lambda x: x[rows], samples)
-
-            def total(params: Any) -> tuple[jax.Array, Losses]:
-                found = loss(network, params, batch, value_weight)
-                return found.total, found
-
-            gradient, losses = jax.grad(total, has_aux=True)(params)
-            updates, opt_state = transform.update(gradient, opt_state, params)
-            sums = jax.tree.map(jnp.add, sums, losses)
-            return optax.apply_updates(params, updates), opt_state, sums
-
-        nothing = Losses(*[jnp.float32(0)] * len(Losses._fields))
-        params, opt_state, sums = jax.lax.fori_loop(0, steps, step, (*carry, nothing))
-        return (params, opt_state), jax.tree.map(lambda x: x / steps, sums)
-
-    (params, opt_state), losses = jax.lax.scan(epoch, (params, opt_state), jax.random.split(key, epochs))
-    return params, opt_state, jax.tree.map(lambda x: x[-1], losses)
+    return minibatches.learn(
+        key, params, opt_state, samples, counts, find, transform, 1.0, epochs, batch_size, mesh
+    )

@@ -12,7 +12,7 @@ import optax
 from jax.sharding import Mesh
 
 from gongzhu_jax import networks
-from train import devices, experience
+from train import experience, minibatches
 from train.experience import UNIT, Experience
 
 
@@ -75,7 +75,7 @@ def loss(
     of_played = jnp.sum(experience.judge(by_card, outputs, played).of_cards * played, axis=-1)
     critic_error = jnp.mean(jnp.square(of_played - samples.to_come))
     own_error = jnp.mean(jnp.square(own_value / UNIT - samples.to_come))
-    hands = jnp.mean(hands_error(odds, samples))
+    hands = jnp.mean(hands_error(odds, samples.seen, samples.hands))
     total = (
         -jnp.mean(surrogate)
         + weights.hands * hands
@@ -95,14 +95,16 @@ def loss(
     )
 
 
-def hands_error(odds: jax.Array, samples: Experience) -> jax.Array:
+def hands_error(odds: jax.Array, seen: jax.Array, hands: jax.Array) -> jax.Array:
     """Minus the log probability of who holds a hidden card, the mean over hidden cards: ``float32[...]``, nats.
 
     Args:
       odds: ``float32[..., 3, 52]``, as of :func:`gongzhu_jax.networks.apply_with_hands`.
+      seen: ``bool[..., 768]``, what the actor reads.
+      hands: ``bool[..., 434]``, what a critic reads.
     """
-    holders = experience.holders_of(samples.hands)
-    log_share = jax.nn.log_softmax(jnp.where(experience.may_hold(samples.seen), odds, -1e9), axis=-2)
+    holders = experience.holders_of(hands)
+    log_share = jax.nn.log_softmax(jnp.where(experience.may_hold(seen), odds, -1e9), axis=-2)
     total = jnp.sum(jnp.where(holders, log_share, 0.0), axis=(-2, -1))
     return -total / jnp.maximum(jnp.sum(holders, axis=(-2, -1)), 1)
 
@@ -138,52 +140,17 @@ def learn(
     batch_size: int,
     mesh: Mesh | None = None,
 ) -> tuple[dict[str, Any], optax.OptState, Losses]:
-    """Some epochs over the decisions that count, in a new random order each.
-
-    What does not fill a minibatch is left out, unless there would be none: then decisions without a choice fill it.
+    """Some epochs over the decisions that count, as :func:`train.minibatches.learn` has them.
 
     Args:
-      key: of the order.
-      samples: ``[N]``, N ≥ batch_size, gains standardised; whole on every device.
+      samples: ``[N]``, gains standardised.
       transform: of :func:`optimizer`.
       rate: ``float32[]``, the learning rate.
-      batch_size: of a minibatch, over all devices.
-      mesh: the devices that share each minibatch.
 
     Returns:
       Parameters and optimizer state after them, and the mean losses of the last epoch.
     """
-    num = samples.card.shape[0]
-    if num < batch_size:
-        raise ValueError(f"{num} samples are fewer than a minibatch of {batch_size}")
-    steps = jnp.maximum(jnp.sum(samples.counts, dtype=jnp.int32) // batch_size, 1)
     find = functools.partial(loss, actor, critic, by_card=by_card, weights=weights)
-
-    Carry = tuple[dict[str, Any], optax.OptState]
-
-    def epoch(carry: Carry, key: jax.Array) -> tuple[Carry, Losses]:
-        luck = jax.random.uniform(key, (num,))
-        order = jnp.argsort(jnp.where(samples.counts, luck, 2.0))
-
-        def step(i: jax.Array, carry: tuple[dict[str, Any], optax.OptState, Losses]) -> Any:
-            params, opt_state, sums = carry
-            rows = jax.lax.dynamic_slice(order, (i * batch_size,), (batch_size,))
-            rows = rows if mesh is None else devices.split(mesh, rows)
-            batch = jax.tree.map(lambda x: x[rows], samples)
-
-            def total(params: dict[str, Any]) -> tuple[jax.Array, Losses]:
-                found = find(params, batch)
-                return found.total, found
-
-            gradient, losses = jax.grad(total, has_aux=True)(params)
-            updates, opt_state = transform.update(gradient, opt_state, params)
-            sums = jax.tree.map(jnp.add, sums, losses)
-            params = jax.tree.map(lambda p, u: p + rate * u, params, updates)
-            return params, opt_state, sums
-
-        nothing = Losses(*[jnp.float32(0)] * len(Losses._fields))
-        params, opt_state, sums = jax.lax.fori_loop(0, steps, step, (*carry, nothing))
-        return (params, opt_state), jax.tree.map(lambda x: x / steps, sums)
-
-    (params, opt_state), losses = jax.lax.scan(epoch, (params, opt_state), jax.random.split(key, epochs))
-    return params, opt_state, jax.tree.map(lambda x: x[-1], losses)
+    return minibatches.learn(
+        key, params, opt_state, samples, samples.counts, find, transform, rate, epochs, batch_size, mesh
+    )

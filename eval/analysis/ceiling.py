@@ -72,7 +72,7 @@ def run(args: Ceiling, console: Console) -> int:
 
 
 def searching(model: Model, name: str, settings: search.Settings) -> OpenHanded:
-    """Plays the card of the best value of a search of the true deal."""
+    """Plays the card of the best value of a search of the true deal. What it is called tells model and budget apart."""
     leaf = networks.leaf_function(model.network, model.params)
 
     def choose(keys: jax.Array, states: State) -> jax.Array:

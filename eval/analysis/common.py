@@ -78,6 +78,13 @@ def mean(values: np.ndarray, unit: str = "points/deal") -> Figure:
     return Figure(float(values.mean()), unit, n, float(values.std(ddof=1) / math.sqrt(n)))
 
 
+def share(part: np.ndarray, whole: np.ndarray) -> Figure:
+    """A mean as a share of another over the same deals, with its standard error to first order."""
+    ratio = float(part.mean() / whole.mean())
+    rest = (part - ratio * whole) / whole.mean()
+    return Figure(ratio, "share", len(part), float(rest.std(ddof=1) / math.sqrt(len(part))))
+
+
 def markdown(header: Sequence[str], rows: Sequence[Sequence[str]], caption: str) -> str:
     """A table with a line of text above it."""
     lines = [caption, "", "| " + " | ".join(header) + " |", "|---" * len(header) + "|"]
