@@ -12,9 +12,11 @@ import numpy as np
 import pytest
 
 import gongzhu_jax as gz
+from eval.duplicate import Summary
 from gongzhu_jax import cards, game, models, networks
 from gongzhu_jax.models import Model
 from tests.oracle import gongzhu as oracle
+from train.evaluation import Evaluation
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -56,6 +58,17 @@ def small_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def small_actor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a small untrained network that reads what a seat sees."""
     return save_fresh(tmp_path_factory.mktemp("models") / "actor.model", SMALL_ACTOR)
+
+
+@pytest.fixture
+def no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Evaluations of a run are made up."""
+
+    def evaluate(self: Evaluation, *params: object) -> dict[str, Summary]:
+        return {name: Summary(4, 1.0, 1.0, 0, 0, 4) for name in ("random", "if", "greed")}
+
+    monkeypatch.setattr(Evaluation, "__call__", evaluate)
+    monkeypatch.setattr(Evaluation, "levels", evaluate)
 
 
 def play_random(key: jax.Array, state: gz.State, plies: int = 52) -> tuple[gz.State, gz.State]:

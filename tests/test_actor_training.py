@@ -9,13 +9,11 @@ import numpy as np
 import pytest
 
 import gongzhu_jax as gz
-from eval.duplicate import Summary
 from gongzhu_jax import cards, features, game, models, networks, players, view_features
 from gongzhu_jax.players import Player
 from tests.conftest import at, hands_of
 from train import actor, devices, experience, logs, policy_gradient
 from train.actor_config import PRESETS
-from train.evaluation import Evaluation
 from train.experience import Experience
 
 ACTOR = networks.FullyConnected(widths=(32, 16), blocks=1, reads="view", hands=True)
@@ -257,17 +255,6 @@ def test_more_samples_than_there_are(params: dict) -> None:
         )  # fmt: skip
 
 
-@pytest.fixture
-def no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Evaluations of a run are made up."""
-
-    def evaluate(self: Evaluation, *params: object) -> dict[str, Summary]:
-        return {name: Summary(4, 1.0, 1.0, 0, 0, 4) for name in ("random", "if", "greed")}
-
-    monkeypatch.setattr(Evaluation, "__call__", evaluate)
-    monkeypatch.setattr(Evaluation, "levels", evaluate)
-
-
 TINY = [
     *("--preset", "quick", "--games", "8", "--epochs", "1", "--minibatch", "32"),
     *("--eval-every", "2", "--eval-deals", "2", "--no-mixed"),
@@ -301,7 +288,7 @@ def test_a_run_starts_from_the_models_of_another(tmp_path: Path) -> None:
         ("actor", config.start, config.network),
         ("critic", config.start_critic, config.critic_network),
     ):
-        network = networks.make(kind, config.mixed)
+        network = networks.make(kind, not config.mixed)  # multiplies otherwise, which is no matter
         saved[name] = networks.init(network, jax.random.key(5))
         models.save(file, models.Model(network, saved[name], {}))
     assert config.problem() is None

@@ -155,8 +155,10 @@ class ActorCritic:
         return from_model(Model(self.actor, params["actor"], {}), "actor")
 
     def models(self, state: State, info: dict[str, Any]) -> dict[str, Model]:
-        """The actor and its critic as they are now, on the host."""
+        """The actor and its critic as they are now, on the host; they tell what the actor started from."""
         params = devices.to_host(state.params)
+        if start := self.config.start:
+            info = info | {"start": models.load(start).info}
         return {
             "": Model(self.actor, params["actor"], info),
             "critic": Model(self.critic, params["critic"], info),

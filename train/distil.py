@@ -90,7 +90,9 @@ def improved(why: Explanation, temperature: float, spread: float) -> jax.Array:
     return jax.nn.softmax(why.policy + gain / temperature)
 
 
-def play_games(keys: jax.Array, player: Player, temperature: float, spread: float) -> Searched:
+def play_games(
+    keys: jax.Array, player: Player, temperature: float, spread: float
+) -> tuple[Searched, gz.State]:
     """Deal and play games to the end, all seats searching.
 
     Args:
@@ -98,7 +100,7 @@ def play_games(keys: jax.Array, player: Player, temperature: float, spread: floa
       player: explains as ``deep`` does.
 
     Returns:
-      ``[52 · G]``.
+      ``[52 · G]``, and the States at the end, ``[G]``.
     """
     assert player.explain is not None
     explain = player.explain
@@ -126,7 +128,7 @@ def play_games(keys: jax.Array, player: Player, temperature: float, spread: floa
     to_come = ours * (jax.vmap(game.margin)(ended) - made) / experience.UNIT
     counts = jnp.sum(experience.legal_of(seen), axis=-1) > 1
     samples = Searched(seen, hands, policy, to_come, counts)
-    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:]), samples)
+    return jax.tree.map(lambda x: jnp.swapaxes(x, 0, 1).reshape(-1, *x.shape[2:]), samples), ended
 
 
 def loss(actor: Any, params: Any, samples: Searched, own_value_weight: float, hands_weight: float) -> Losses:
@@ -213,7 +215,7 @@ class Distil:
         def local(keys: jax.Array, params: Any) -> Searched:
             model = Model(self.actor, params, {})
             player = searching(model, "search", config.search(), self.critic)
-            return play_games(keys, player, config.temperature, config.spread)
+            return play_games(keys, player, config.temperature, config.spread)[0]
 
         play = jax.shard_map(
             local,

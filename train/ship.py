@@ -1,0 +1,128 @@
+"""The best model of a run, rounded to half precision, as one that comes with the package. ``python -m train.ship``."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import tyro
+from rich.console import Console
+
+import gongzhu_jax as gz
+from eval import cli
+from gongzhu_jax import cards, features, game, models, networks, view_features
+from gongzhu_jax.models import Model
+from train import loop
+
+GAMES = 256
+"""Random games in whose positions both precisions are compared."""
+CRITIC = Path(loop.BEST).with_stem(f"{Path(loop.BEST).stem}-critic").name
+"""The critic of a run's best actor, which is shipped with it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ship:
+    """Put the best model of a run into a folder of models, at half the size.
+
+    Parameters are rounded to float16; how often the rounded network likes another card best is kept in the file. The
+    critic of an actor comes along as NAME-critic.
+
+    Examples::
+
+        python -m train.ship runs/actor-cpu actor-v1
+    """
+
+    run: Annotated[tyro.conf.Positional[Path], tyro.conf.arg(metavar="RUN")]
+    """Folder of a run."""
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """What the model will be called."""
+    out: Path = Path(models.__file__).parent
+    """Folder that it is put into. Default: that of the package."""
+    overwrite: bool = False
+    """Replace models of that name."""
+
+
+def run(args: Ship, console: Console) -> int:
+    """Round, compare, write; returns the exit status."""
+    if not args.name or Path(args.name).name != args.name:
+        raise cli.UsageError(f"NAME {args.name}: must be a name without folders, such as actor-v1")
+    files = {args.name: args.run / loop.BEST}
+    if (args.run / CRITIC).exists():
+        files[f"{args.name}-critic"] = args.run / CRITIC
+    paths = {name: args.out / f"{name}.model" for name in files}
+    for path in paths.values():
+        if not path.parent.is_dir():
+            raise cli.UsageError(f"--out {path.parent}: no such folder")
+        if path.exists() and not args.overwrite:
+            raise cli.UsageError(f"NAME {args.name}: {path} exists; name another one or add --overwrite")
+    for name, file in files.items():
+        model = models.load(file)
+        found = compare(model)
+        models.save(paths[name], model._replace(info=model.info | {"half": found}), args.overwrite, half=True)
+        console.print(
+            f"{paths[name]}: {paths[name].stat().st_size / 1e6:.2f} MB; of {found['positions']:,} positions "
+            f"{found['same_card']:.2%} keep their best card, values move by {found['value_error']:.2f} points"
+        )
+    return 0
+
+
+def compare(model: Model) -> dict[str, Any]:
+    """A model and its parameters rounded to float16, in positions of random games.
+
+    Returns:
+      ``positions``: how many with a choice; ``same_card``: in what share both like the same card best;
+      ``value_error``: mean absolute difference of their values in points.
+    """
+    halves = jax.tree.map(lambda x: x.astype(jnp.float16).astype(jnp.float32), model.params)
+    choice, same, error = _compare(model.params, halves, model.network)
+    return {
+        "positions": int(choice),
+        "same_card": float(same / choice),
+        "value_error": round(float(error / choice), 4),
+    }
+
+
+def _compare(params: Any, halves: Any, network: nn.Module) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Over positions with a choice: how many, in how many both cards are the same, the sum of value differences."""
+
+    def encode(state: gz.State) -> jax.Array:
+        if networks.reads(network) == "open":
+            return features.encode(state)
+        return view_features.encode(gz.view(state, game.mover(state)))
+
+    @jax.jit
+    def over_games(params: Any, halves: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+        def ply(states: gz.State, key: jax.Array) -> tuple[gz.State, tuple[jax.Array, ...]]:
+            legal = jax.vmap(gz.legal_cards)(states)
+            choice = jnp.sum(legal, axis=-1) > 1
+            inputs = jax.vmap(encode)(states).astype(jnp.float32)
+            (numbers, value), (others, other) = (networks.apply(network, p, inputs) for p in (params, halves))
+            liked = [jnp.argmax(jnp.where(legal, x, -jnp.inf), axis=-1) for x in (numbers, others)]
+            same = choice & (liked[0] == liked[1])
+            error = jnp.where(choice, jnp.abs(value - other), 0.0)
+            drawn = jax.vmap(cards.random_card)(
+                jax.random.split(key, GAMES), jax.vmap(game.legal_masks)(states)
+            )
+            return jax.vmap(gz.step)(states, drawn), (choice.sum(), same.sum(), error.sum())
+
+        deal_key, luck = jax.random.split(jax.random.key(0))
+        states = jax.vmap(gz.deal)(jax.random.split(deal_key, GAMES))
+        found = jax.lax.scan(ply, states, jax.random.split(luck, game.NUM_PLIES))[1]
+        return jax.tree.map(jnp.sum, found)
+
+    return over_games(params, halves)
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """The command line; returns the exit status."""
+    return cli.run(Ship, run, prog="python -m train.ship", args=args)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
