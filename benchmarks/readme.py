@@ -1,4 +1,7 @@
-"""Writes the figures of README.md and docs/ from results/, and their pictures: ``python -m benchmarks.readme``."""
+"""Writes the figures of README.md and docs/ from results/, their pictures, and model cards.
+
+``python -m benchmarks.readme``
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 import jax
 
 import gongzhu_jax as gz
+from benchmarks import model_cards
 from benchmarks.selfplay import CURVE
 from eval.analysis import belief, cards, ceiling, endings, parts, techniques
 from gongzhu_jax import players, results
@@ -167,7 +171,7 @@ def picture() -> str:
 
 
 def main() -> int:
-    """Rewrite what is between the markers, and the pictures."""
+    """Rewrite what is between the markers, the pictures and the model cards."""
     for page, write in PAGES.items():
         before, _, rest = page.read_text(encoding="utf-8").partition(BEGIN)
         _, _, after = rest.partition(END)
@@ -176,6 +180,7 @@ def main() -> int:
         ANALYSES[name][0].draw(found["figures"], ROOT / "docs" / f"{name}.png")
     (ROOT / "docs" / "position.svg").write_text(picture(), encoding="utf-8")
     curve()
+    model_cards.write()
     return 0
 
 

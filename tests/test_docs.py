@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import readme
-from gongzhu_jax import players
+from benchmarks import model_cards, readme
+from gongzhu_jax import models, players
 from tests.conftest import ROOT
 
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+CARDS = {name: path.with_suffix(".md") for name, path in models.shipped().items()}
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *CARDS.values()]
 BLOCKS = [
     (page, block) for page in PAGES for block in re.findall(r"```python\n(.*?)```", page.read_text(), re.S)
 ]
@@ -30,6 +31,13 @@ def test_code_blocks_run(page: Path, code: str) -> None:
 def test_figures_are_those_of_the_results(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     assert readme.BEGIN + readme.PAGES[page]() + readme.END in text, "run python -m benchmarks.readme"
+
+
+@pytest.mark.parametrize("name", CARDS)
+def test_every_model_has_its_card(name: str) -> None:
+    assert CARDS[name].read_text(encoding="utf-8") == model_cards.card(name), (
+        "run python -m benchmarks.readme"
+    )
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

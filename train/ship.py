@@ -1,4 +1,4 @@
-"""The best model of a run, rounded to half precision, as one that comes with the package. ``python -m train.ship``."""
+"""A run's model, rounded to half precision, as one that comes with the package: ``python -m train.ship``."""
 
 from __future__ import annotations
 
@@ -22,13 +22,11 @@ from train import loop
 
 GAMES = 256
 """Random games in whose positions both precisions are compared."""
-CRITIC = Path(loop.BEST).with_stem(f"{Path(loop.BEST).stem}-critic").name
-"""The critic of a run's best actor, which is shipped with it."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Ship:
-    """Put the best model of a run into a folder of models, at half the size.
+    """Put a run's model into a folder of models, at half the size.
 
     Parameters are rounded to float16; how often the rounded network likes another card best is kept in the file. The
     critic of an actor comes along as NAME-critic.
@@ -44,6 +42,8 @@ class Ship:
     """What the model will be called."""
     out: Path = Path(models.__file__).parent
     """Folder that it is put into. Default: that of the package."""
+    last: bool = False
+    """Take the last model instead: evaluations of a run are short, so that the best may be so by luck."""
     overwrite: bool = False
     """Replace models of that name."""
 
@@ -52,9 +52,9 @@ def run(args: Ship, console: Console) -> int:
     """Round, compare, write; returns the exit status."""
     if not args.name or Path(args.name).name != args.name:
         raise cli.UsageError(f"NAME {args.name}: must be a name without folders, such as actor-v1")
-    files = {args.name: args.run / loop.BEST}
-    if (args.run / CRITIC).exists():
-        files[f"{args.name}-critic"] = args.run / CRITIC
+    file = args.run / (loop.LAST if args.last else loop.BEST)
+    critic = file.with_stem(f"{file.stem}-critic")
+    files = {args.name: file} | ({f"{args.name}-critic": critic} if critic.exists() else {})
     paths = {name: args.out / f"{name}.model" for name in files}
     for path in paths.values():
         if not path.parent.is_dir():
