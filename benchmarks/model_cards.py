@@ -69,7 +69,13 @@ ABOUT: dict[str, About] = {
 
 
 def card(name: str) -> str:
-    """The card of a model, as Markdown."""
+    """The card of a model, as Markdown.
+
+    Raises:
+      ValueError: nothing is said about it here, or it cannot be read.
+    """
+    if name not in ABOUT:
+        raise ValueError(f"model {name} has no entry in ABOUT of benchmarks/model_cards.py: say what it is")
     model, about = models.load(name), ABOUT[name]
     legs = list(_legs(model.info))
     games = sum(leg["games"] for leg in legs)
@@ -80,13 +86,13 @@ def card(name: str) -> str:
         "| | |\n| --- | --- |\n" + "\n".join(f"| {key} | {value} |" for key, value in _facts(name, model)),
         "## Data and training",
         f"{about.how} {games:,} deals of self-play from random parameters, {seconds / 60:.0f} minutes. No games of "
-        "people and none of other players; Greed is played in evaluations only, which choose the checkpoint, on "
-        "deals that are used for nothing else.",
+        "people and none of other players to learn from. The checkpoint was chosen by matches against Greed, on other "
+        "deals and other luck than those below.",
         "| leg | batches | games a batch | samples a step | learning rate | minutes | machine | commit |\n"
         "|---|---|---|---|---|---|---|---|\n"
         + "\n".join(_row(i, leg) for i, leg in enumerate(legs, start=1)),
         "Every field of each leg's config is in the file: `gongzhu_jax.models.load(NAME).info`.",
-        *_evaluation(about),
+        _evaluation(about),
         "## Limits",
         "It knows the rules of the ScrofaZero paper only, without shown cards and with fixed teams, and has met "
         "nobody but itself: how well it plays with or against people has not been measured.",
@@ -119,20 +125,14 @@ def _legs(info: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 def _row(number: int, leg: dict[str, Any]) -> str:
     config = leg["config"]
-    cells = [
-        *(
-            number,
-            f"{leg['batches']:,}",
-            config["games"],
-            f"{config['minibatch']:,}",
-            config["learning_rate"],
-        ),
-        *(f"{leg['seconds'] / 60:.0f}", leg["device"], f"`{leg['commit']}`"),
-    ]
-    return "| " + " | ".join(map(str, cells)) + " |"
+    return (
+        f"| {number} | {leg['batches']:,} | {config['games']} | {config['minibatch']:,} | {config['learning_rate']} "
+        f"| {leg['seconds'] / 60:.0f} | {leg['device']} | `{leg['commit']}` |"
+    )
 
 
-def _evaluation(about: About) -> Iterator[str]:
+def _evaluation(about: About) -> str:
+    """What was measured of it so far."""
     there = results.topics(RESULTS)
     rows = []
     for topic, key, what in about.measured:
@@ -141,13 +141,12 @@ def _evaluation(about: About) -> Iterator[str]:
         found = results.read(topic, RESULTS)
         figure = found["figures"][key]
         rows.append(f"| {what} | {figure.value:+.1f} ± {figure.stderr:.1f} | {figure.n:,} | `{topic}.json` |")
-    if rows:
-        yield "## Evaluation"
-        yield (
-            "Points per deal against Greed, each deal at two tables, ± one standard error.\n\n"
-            "| player | points per deal | deals | measured in results/ |\n|---|---|---|---|\n"
-            + "\n".join(rows)
-        )
+    if not rows:
+        return "## Evaluation\n\nIt does not play by itself; see the players that use it."
+    return (
+        "## Evaluation\n\nPoints per deal against Greed, each deal at two tables, ± one standard error.\n\n"
+        "| player | points per deal | deals | measured in results/ |\n|---|---|---|---|\n" + "\n".join(rows)
+    )
 
 
 def write() -> None:

@@ -29,7 +29,6 @@ from eval.match import play_match
 from gongzhu_jax import cards, game, players, worlds
 from gongzhu_jax.results import Figure
 from tests import recorded
-from tests.conftest import play_random
 from tests.oracle import opponents as oracle
 from tests.oracle import worlds as oracle_worlds
 from tests.test_worlds import ENDINGS, ending, hidden_state
@@ -121,7 +120,7 @@ def sampler(args: Players) -> dict[str, Figure]:
 
 def dealt_positions(games: int) -> gz.State:
     """Random play: the States before each ply, ``[games, 52]``."""
-    return jax.jit(jax.vmap(lambda key: play_random(key, gz.deal(key))))(recorded.keys(3, games))[1]
+    return jax.jit(jax.vmap(lambda key: game.play_random(key, gz.deal(key))))(recorded.keys(3, games))[1]
 
 
 def decisions(args: Players) -> dict[str, Figure]:

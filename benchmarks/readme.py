@@ -14,8 +14,7 @@ from typing import Any
 import jax
 
 import gongzhu_jax as gz
-from benchmarks import model_cards
-from benchmarks.selfplay import CURVE
+from benchmarks import actor, model_cards, selfplay
 from eval.analysis import belief, cards, ceiling, endings, parts, techniques
 from gongzhu_jax import players, results
 from train import logs
@@ -27,9 +26,11 @@ END = "<!-- end -->\n"
 
 def figures() -> str:
     """The tables between the markers of README.md."""
-    names = ("engine", "opponents", "selfplay", "techniques", "techniques_standard_deals_1024")
-    engine, opponents, selfplay, fresh, standard = (results.read(name, ROOT / "results") for name in names)
-    fast, who, learned = engine["figures"], opponents["figures"], selfplay["figures"]
+    names = ("engine", "opponents", "selfplay", "techniques", "techniques_standard_deals_1024", "actor")
+    engine, opponents, trained, fresh, standard, in_one_pass = (
+        results.read(name, ROOT / "results") for name in names
+    )
+    fast, who, learned = engine["figures"], opponents["figures"], trained["figures"]
 
     def margin(key: str) -> str:
         return f"{who[key].value:.1f} ± {who[key].stderr:.1f}"
@@ -46,6 +47,12 @@ def figures() -> str:
 
     def cost(key: str) -> str:
         return f"{fresh['figures'][key].value:.1f}"
+
+    hour = in_one_pass["figures"]
+    took = ", ".join(f"{hour[key].value:,.0f}" for key in ("minutes", "deals", "deals_per_s"))
+
+    def of_actor(key: str) -> str:
+        return f"{hour[key].value:+.1f} ± {hour[key].stderr:.1f}"
 
     return f"""
 Points per deal on the 1,024 standard deals, ± one standard error (`{opponents["command"]}`):
@@ -70,7 +77,7 @@ Speed on {engine["device"]}:
 
 `{engine["command"]}` explains what is compared with pgx and how.
 
-Training on {selfplay["device"]} (`{selfplay["command"]}`):
+Training on {trained["device"]} (`{trained["command"]}`):
 
 | what | here | the authors |
 | --- | --- | --- |
@@ -102,6 +109,19 @@ with a network of the paper's size {cost("decision_ms_fc24")} and {cost("latency
 needs 930 ms.
 
 ![Margins of the small run by games of self-play](docs/learning_curve.png)
+
+The actor, which learns from what a seat sees and decides in one forward pass, on {in_one_pass["device"]}
+(`{in_one_pass["command"]}`, {hour["wpg_actor_cpu60"].n:,} fresh deals):
+
+| what | measured |
+| --- | --- |
+| `python -m train.actor --preset cpu`: min, deals, deals/s | {took} |
+| … v Greed, points per deal | {of_actor("wpg_actor_cpu60")} |
+| `actor-v1`, which comes with the package, v Greed | {of_actor("wpg_actor_shipped")} |
+| … pairs won | {hour["won_actor_shipped"].value:.0%} |
+| … decisions/s in a batch; one alone | {hour["decisions_per_s"].value:,.0f}; {hour["latency_ms"].value:.2f} ms |
+
+![Margins of the actor's hour by games of self-play](docs/learning_curve_actor.png)
 
 """
 
@@ -148,16 +168,22 @@ PAGES: dict[Path, Callable[[], str]] = {
 """What stands between the markers of each page."""
 
 
-def curve() -> None:
-    """The learning curve of the measured run, with Random and If as lines."""
+CURVES = {
+    "learning_curve": (selfplay.CURVE, "--preset small on 2 cores: one-step search in sampled worlds"),
+    "learning_curve_actor": (actor.CURVE, "train.actor --preset cpu on 2 cores: one forward pass"),
+}
+"""By the name of the picture: the progress of the run that was measured, and a title."""
+
+
+def curves() -> None:
+    """The learning curves of the measured runs, with Random and If as lines."""
     who = results.read("opponents", ROOT / "results")["figures"]
     levels = {
         "random": -who["margin_greed_random"].value,
         "if": -who["margin_greed_if"].value,
     }
-    rows = logs.evaluations(ROOT / CURVE)
-    title = "--preset small on 2 cores: one-step search in sampled worlds"
-    logs.curve(rows, levels, title, ROOT / "docs" / "learning_curve.png")
+    for name, (progress, title) in CURVES.items():
+        logs.curve(logs.evaluations(ROOT / progress), levels, title, ROOT / "docs" / f"{name}.png")
 
 
 def picture() -> str:
@@ -179,7 +205,7 @@ def main() -> int:
     for name, found in measured().items():
         ANALYSES[name][0].draw(found["figures"], ROOT / "docs" / f"{name}.png")
     (ROOT / "docs" / "position.svg").write_text(picture(), encoding="utf-8")
-    curve()
+    curves()
     model_cards.write()
     return 0
 

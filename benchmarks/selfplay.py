@@ -34,7 +34,6 @@ from eval import duplicate
 from eval.match import play_match
 from gongzhu_jax import cards, features, game, models, networks, players, search
 from gongzhu_jax.results import Figure
-from tests.conftest import play_random
 from train import devices, learner, logs, loop, rollouts
 from train.selfplay_config import PRESETS
 
@@ -45,8 +44,6 @@ MAIN = {"fc24": 512, "fc-small": 1024}
 """Those of the figures without a size."""
 CURVE = Path("results") / "selfplay_small.csv"
 """The progress file of the run that the shipped model is from; README's curve is drawn from it."""
-SHIPPED = "scrofa-small-v1"
-"""The best model of that run."""
 NET_BATCH = 256
 """Positions in a call of the network alone: the size that suits two cores best."""
 NET_CALLS = 200
@@ -141,7 +138,7 @@ def game_alone(keys: jax.Array) -> Any:
     """Random games and the features of their positions, without any search."""
 
     def one(key: jax.Array) -> Any:
-        ended, before = play_random(key, gz.deal(key))
+        ended, before = game.play_random(key, gz.deal(key))
         return ended, jax.vmap(features.encode)(before).astype(jnp.bool_)
 
     return jax.vmap(one)(keys)
@@ -203,7 +200,7 @@ def _figures(
 
 def trained(args: SelfPlay, console: Console) -> dict[str, Figure]:
     """The best model of the run against Greed on fresh deals, and what the run took."""
-    curve, best = CURVE, SHIPPED
+    curve, best = CURVE, models.SCROFA
     if args.small is not None:
         curve, best = args.small / logs.CSV, str(args.small / loop.BEST)
         shutil.copyfile(curve, args.out / CURVE.name)

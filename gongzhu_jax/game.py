@@ -317,6 +317,19 @@ def play(state: State, plays: jax.Array) -> State:
     return jax.lax.scan(body, state, plays.astype(jnp.int32))[0]
 
 
+def play_random(key: jax.Array, state: State, plies: int = NUM_PLIES) -> tuple[State, State]:
+    """Play uniformly random legal cards, so many or to the end of a new deal.
+
+    Returns:
+      The last State, and the States before each ply, ``[plies, …]``.
+    """
+
+    def ply(state: State, key: jax.Array) -> tuple[State, State]:
+        return step(state, cards.random_card(key, legal_masks(state))), state
+
+    return jax.lax.scan(ply, state, jax.random.split(key, plies))
+
+
 def dealt(state: State) -> State:
     """The same game before its first card: a State at ply 0, from which ``play(dealt(s), s.plays)`` is s again."""
     seat = (jnp.repeat(state.leaders[:13], 4, total_repeat_length=NUM_PLIES) + jnp.arange(NUM_PLIES)) % 4

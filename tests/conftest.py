@@ -71,20 +71,11 @@ def no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Evaluation, "levels", evaluate)
 
 
-def play_random(key: jax.Array, state: gz.State, plies: int = 52) -> tuple[gz.State, gz.State]:
-    """Random legal play of one game; the last State, and the States before each ply ``[plies, …]``."""
-
-    def body(state: gz.State, key: jax.Array) -> tuple[gz.State, gz.State]:
-        return gz.step(state, cards.random_card(key, game.legal_masks(state))), state
-
-    return jax.lax.scan(body, state, jax.random.split(key, plies))
-
-
 @pytest.fixture(scope="session")
 def random_games() -> tuple[gz.State, gz.State]:
     """256 random games: the ended States ``[256]`` and the States before each ply ``[256, 52]``."""
     keys = jax.random.split(jax.random.key(7), 256)
-    return jax.jit(jax.vmap(lambda key: play_random(key, gz.deal(key))))(keys)
+    return jax.jit(jax.vmap(lambda key: game.play_random(key, gz.deal(key))))(keys)
 
 
 def at(tree: gz.State, *index: int) -> gz.State:
@@ -98,7 +89,7 @@ def hands_of(state: gz.State) -> np.ndarray:
 
 
 def truth_at(before: gz.State, i: int, ply: int) -> oracle.Game:
-    """Game i before a ply, by the plain-Python rules; before: ``[games, 52]``, as of :func:`play_random`."""
+    """Game i before a ply, by the plain-Python rules; before: ``[games, 52]``, as of ``game.play_random``."""
     start = at(before, i, 0)
     truth = oracle.Game([np.flatnonzero(h).tolist() for h in hands_of(start)], int(start.leaders[0]))
     for card in np.asarray(at(before, i, ply).plays)[:ply].tolist():

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import gongzhu_jax as gz
 from gongzhu_jax import cards, game, rules
-from tests.conftest import ROOT, at, hands_of, play_random
+from tests.conftest import ROOT, at, hands_of
 from tests.oracle import gongzhu as oracle
 
 PARITY_DEALS = 20_480
@@ -117,7 +117,7 @@ def test_hearts_opens_with_the_two_of_clubs() -> None:
 @pytest.mark.parametrize("variant", rules.VARIANTS.values(), ids=lambda r: r.name)
 def test_every_variant_plays_to_the_end(variant: gz.Rules) -> None:
     keys = jax.random.split(jax.random.key(11), 64)
-    end, _ = jax.jit(jax.vmap(lambda key: play_random(key, gz.deal(key, variant))))(keys)
+    end, _ = jax.jit(jax.vmap(lambda key: game.play_random(key, gz.deal(key, variant))))(keys)
     assert gz.is_over(end).all()
     assert not end.illegal.any()
     piles = np.asarray(jax.vmap(game.captured)(end))
@@ -208,9 +208,9 @@ def test_bytes_of_a_state() -> None:
 X64_SCRIPT = """
 import json, sys, jax, jax.numpy as jnp, numpy as np
 import gongzhu_jax as gz
-from tests.conftest import play_random
+from gongzhu_jax import game
 keys = jax.random.split(jax.random.key(9), 32)
-end, before = jax.jit(jax.vmap(lambda key: play_random(key, gz.deal(key))))(keys)
+end, before = jax.jit(jax.vmap(lambda key: game.play_random(key, gz.deal(key))))(keys)
 views = jax.vmap(jax.vmap(gz.view, (0, None)), (0, None))(before, 3)
 out = dict(scores=jax.vmap(gz.scores)(end), margin=jax.vmap(gz.margin)(end), plays=end.plays)
 leaves = [*jax.tree.leaves(end), *jax.tree.leaves(views), *out.values()]

@@ -13,7 +13,7 @@ from scipy import stats
 import gongzhu_jax as gz
 from gongzhu_jax import cards, game, players, worlds
 from tests import recorded
-from tests.conftest import at, hands_of, play_random
+from tests.conftest import at, hands_of
 from tests.oracle import opponents as oracle
 from tests.recorded import history, keys
 
@@ -23,7 +23,7 @@ ALL_PLAYERS = ["random", "if", "greed", "greed:worlds=3"]
 @pytest.fixture(scope="session")
 def turns() -> tuple[gz.State, gz.View]:
     """1,024 positions of random play, all plies, with the View of the player to move."""
-    _, before = jax.jit(jax.vmap(lambda key: play_random(key, gz.deal(key))))(keys(21, 1024))
+    _, before = jax.jit(jax.vmap(lambda key: game.play_random(key, gz.deal(key))))(keys(21, 1024))
     states = jax.tree.map(lambda x: x[jnp.arange(1024), jnp.arange(1024) % 52], before)
     return states, jax.vmap(lambda s: gz.view(s, game.mover(s)))(states)
 

@@ -29,7 +29,7 @@ import gongzhu_jax as gz
 from gongzhu_jax import cards, deals, game, records, rules, textfiles
 from gongzhu_jax.records import Record, _format, _replay
 from gongzhu_jax.records.__main__ import main
-from tests.conftest import ROOT, at, play_random
+from tests.conftest import ROOT, at
 from tests.oracle import gongzhu as oracle
 
 SPEC_EXAMPLE = {  # a deal by suits: seat 0 has all spades, …; everybody discards from the second trick on
@@ -107,7 +107,7 @@ def test_what_readers_accept() -> None:
 def test_replay_is_the_inverse_of_from_state(name: str) -> None:
     @jax.jit
     def play(key: jax.Array) -> tuple[gz.State, gz.State]:
-        return play_random(key, gz.deal(key, rules.VARIANTS[name]))
+        return game.play_random(key, gz.deal(key, rules.VARIANTS[name]))
 
     end, before = play(jax.random.key(len(name)))
     for state in (end, *(at(before, ply) for ply in (0, 1, 3, 4, 26, 51))):

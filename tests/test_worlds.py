@@ -12,7 +12,7 @@ from scipy import stats
 import gongzhu_jax as gz
 from gongzhu_jax import cards, game, worlds
 from gongzhu_jax.view import hand_sizes
-from tests.conftest import at, hands_of, play_random
+from tests.conftest import at, hands_of
 from tests.endings import ENDINGS, MIXED, NINE, SIX, as_sets, ending, hidden_state
 from tests.oracle import worlds as oracle
 
@@ -93,7 +93,7 @@ def test_worlds_in_random_play_are_consistent_and_counted(random_games: tuple[gz
 def test_marginals_with_voids_late_in_play() -> None:
     """Card-by-seat frequencies against enumeration in real endings with shown voids (5.5 standard errors)."""
     keys = jax.random.split(jax.random.key(8), 64)
-    _, before = jax.jit(jax.vmap(lambda key: play_random(key, gz.deal(key))))(keys)
+    _, before = jax.jit(jax.vmap(lambda key: game.play_random(key, gz.deal(key))))(keys)
     tested = 0
     for game_number in range(64):
         view = gz.view(at(before, game_number, 36), game_number % 4)

@@ -53,6 +53,7 @@ class ActorCritic:
         self.transform = policy_gradient.optimizer(config.b1, config.b2, config.eps, config.max_norm)
         self.fall = optax.cosine_decay_schedule(1.0, config.schedule_batches, alpha=0.05)
         self.opponent = players.make(config.opponent) if config.opponent else None
+        self.origin = {"start": models.load(config.start).info} if config.start else {}
         self._play = jax.jit(self._play_games)
         self._learn = jax.jit(self._learn_batch, donate_argnums=(0,))
 
@@ -157,8 +158,7 @@ class ActorCritic:
     def models(self, state: State, info: dict[str, Any]) -> dict[str, Model]:
         """The actor and its critic as they are now, on the host; they tell what the actor started from."""
         params = devices.to_host(state.params)
-        if start := self.config.start:
-            info = info | {"start": models.load(start).info}
+        info = info | self.origin
         return {
             "": Model(self.actor, params["actor"], info),
             "critic": Model(self.critic, params["critic"], info),

@@ -109,6 +109,7 @@ class Run:
         self.checkpoints = Checkpoints(folder / "checkpoints", config, keep)
         self.evaluation = Evaluation(algorithm.player, config.eval_deals, algorithm.mesh)
         self.counters = Counters(0, 0, 0.0)
+        self.commit = results.commit()  # of the code that runs: the tree may change meanwhile
         self.started = time.perf_counter()
         self.before = 0.0  # seconds of earlier calls
 
@@ -251,7 +252,7 @@ class Run:
             "seconds": round(self.counters.seconds),
             "device": results.device(),
             "versions": results.versions(),
-            "commit": results.commit(),
+            "commit": self.commit,
         }
         if margin is not None:
             about["validation"] = {checkpoints.MARGIN: margin, "deals": self.algorithm.config.eval_deals}

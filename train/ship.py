@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import tyro
 from rich.console import Console
 
 import gongzhu_jax as gz
 from eval import cli
-from gongzhu_jax import cards, features, game, models, networks, view_features
+from gongzhu_jax import features, game, models, networks, view_features
 from gongzhu_jax.models import Model
 from train import loop
 
@@ -43,7 +43,7 @@ class Ship:
     out: Path = Path(models.__file__).parent
     """Folder that it is put into. Default: that of the package."""
     last: bool = False
-    """Take the last model instead: evaluations of a run are short, so that the best may be so by luck."""
+    """Take the last model and not the best: evaluations of a run are short, so that one may be best by luck."""
     overwrite: bool = False
     """Replace models of that name."""
 
@@ -79,17 +79,7 @@ def compare(model: Model) -> dict[str, Any]:
       ``positions``: how many with a choice; ``same_card``: in what share both like the same card best;
       ``value_error``: mean absolute difference of their values in points.
     """
-    halves = jax.tree.map(lambda x: x.astype(jnp.float16).astype(jnp.float32), model.params)
-    choice, same, error = _compare(model.params, halves, model.network)
-    return {
-        "positions": int(choice),
-        "same_card": float(same / choice),
-        "value_error": round(float(error / choice), 4),
-    }
-
-
-def _compare(params: Any, halves: Any, network: nn.Module) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Over positions with a choice: how many, in how many both cards are the same, the sum of value differences."""
+    network = model.network
 
     def encode(state: gz.State) -> jax.Array:
         if networks.reads(network) == "open":
@@ -97,26 +87,23 @@ def _compare(params: Any, halves: Any, network: nn.Module) -> tuple[jax.Array, j
         return view_features.encode(gz.view(state, game.mover(state)))
 
     @jax.jit
-    def over_games(params: Any, halves: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
-        def ply(states: gz.State, key: jax.Array) -> tuple[gz.State, tuple[jax.Array, ...]]:
-            legal = jax.vmap(gz.legal_cards)(states)
-            choice = jnp.sum(legal, axis=-1) > 1
-            inputs = jax.vmap(encode)(states).astype(jnp.float32)
-            (numbers, value), (others, other) = (networks.apply(network, p, inputs) for p in (params, halves))
-            liked = [jnp.argmax(jnp.where(legal, x, -jnp.inf), axis=-1) for x in (numbers, others)]
-            same = choice & (liked[0] == liked[1])
-            error = jnp.where(choice, jnp.abs(value - other), 0.0)
-            drawn = jax.vmap(cards.random_card)(
-                jax.random.split(key, GAMES), jax.vmap(game.legal_masks)(states)
-            )
-            return jax.vmap(gz.step)(states, drawn), (choice.sum(), same.sum(), error.sum())
+    def ask(params: Any) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Whether there is a choice, the card that is liked best, the value: ``[N]`` each."""
+        keys = jax.random.split(jax.random.key(0), GAMES)
+        games = jax.vmap(lambda key: game.play_random(key, gz.deal(key))[1])(keys)
+        states = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), games)
+        legal = jax.vmap(gz.legal_cards)(states)
+        numbers, value = networks.apply(network, params, jax.vmap(encode)(states).astype(jnp.float32))
+        return jnp.sum(legal, axis=-1) > 1, jnp.argmax(jnp.where(legal, numbers, -jnp.inf), axis=-1), value
 
-        deal_key, luck = jax.random.split(jax.random.key(0))
-        states = jax.vmap(gz.deal)(jax.random.split(deal_key, GAMES))
-        found = jax.lax.scan(ply, states, jax.random.split(luck, game.NUM_PLIES))[1]
-        return jax.tree.map(jnp.sum, found)
-
-    return over_games(params, halves)
+    halves = jax.tree.map(lambda x: x.astype(jnp.float16).astype(jnp.float32), model.params)
+    choice, card, value = map(np.asarray, ask(model.params))
+    _, other_card, other_value = map(np.asarray, ask(halves))
+    return {
+        "positions": int(choice.sum()),
+        "same_card": float((card == other_card)[choice].mean()),
+        "value_error": round(float(np.abs(value - other_value)[choice].mean()), 4),
+    }
 
 
 def main(args: Sequence[str] | None = None) -> int:

@@ -8,7 +8,7 @@ import time
 import jax
 
 import gongzhu_jax as gz
-from gongzhu_jax import cards, game
+from gongzhu_jax import game
 from gongzhu_jax.players import Player
 from gongzhu_jax.results import Figure
 
@@ -35,10 +35,7 @@ def views_at(games: int, ply: int) -> gz.View:
     """Movers' Views of random games before a ply, ``[games]``."""
 
     def one(key: jax.Array) -> gz.View:
-        def body(state: gz.State, key: jax.Array) -> tuple[gz.State, None]:
-            return gz.step(state, cards.random_card(key, game.legal_masks(state))), None
-
-        state = jax.lax.scan(body, gz.deal(key), jax.random.split(key, ply))[0]
+        state, _ = game.play_random(key, gz.deal(key), ply)
         return gz.view(state, game.mover(state))
 
     return jax.jit(jax.vmap(one))(jax.random.split(jax.random.key(ply), games))
