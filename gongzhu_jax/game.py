@@ -390,15 +390,25 @@ def margin(game: State | View) -> jax.Array:
     Raises:
       ValueError: the rules are not played by two teams.
     """
-    teams = game.rules.teams
-    if set(teams) != {0, 1}:
+    signs = team_signs(game.rules)
+    if not isinstance(game, State) and game.rules.teams != (0, 1, 0, 1):
         raise ValueError(
-            f"rules {game.rules.name!r} have teams {teams}: a margin needs two teams, use scores"
+            f"the margin of a View needs partners who sit opposite, not teams {game.rules.teams}"
         )
-    if not isinstance(game, State) and teams != (0, 1, 0, 1):
-        raise ValueError(f"the margin of a View needs partners who sit opposite, not teams {teams}")
-    signs = jnp.where(jnp.array(teams) == 0, 1, -1).astype(jnp.int32)
     return jnp.sum(signs * scores(game), dtype=jnp.int32)
+
+
+def team_signs(rules: Rules) -> jax.Array:
+    """What a seat's points count in the margin, 1 for those of team 0 and −1 for team 1: ``int32[4]``.
+
+    Raises:
+      ValueError: the rules are not played by two teams.
+    """
+    if set(rules.teams) != {0, 1}:
+        raise ValueError(
+            f"rules {rules.name!r} have teams {rules.teams}: a margin needs two teams, use scores"
+        )
+    return jnp.where(jnp.array(rules.teams) == 0, 1, -1).astype(jnp.int32)
 
 
 def is_over(game: State | View) -> jax.Array:

@@ -7,7 +7,8 @@ points and more is better in every variant, so that a margin means the same ever
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import functools
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import jax
@@ -176,6 +177,38 @@ def trick_winner(trick: jax.Array) -> jax.Array:
     return (3 - (ahead & 3)).astype(jnp.int8)
 
 
+class Tally(NamedTuple):
+    """What counts in a pile, as numbers that add up when piles are put together: ``int32[...]`` each.
+
+    points: of its cards, before sweeps and doubling.
+    sweeps: for each sweep of the rules, how many of its cards.
+    doubler: how many cards that double: 0 or 1.
+    others: how many scoring cards beside the doubler.
+    """
+
+    points: jax.Array
+    sweeps: tuple[jax.Array, ...]
+    doubler: jax.Array
+    others: jax.Array
+
+
+def tally_tables(rules: Rules) -> Tally:
+    """What each card adds to a tally: NumPy ``int32[52]`` each."""
+    ids = np.arange(52)
+    doubler = ids == (-1 if rules.doubler is None else rules.doubler)
+    members = (np.array(rules.points), [np.isin(ids, s.cards) for s in rules.sweeps], doubler)
+    points, sweeps, doubler = jax.tree.map(lambda x: x.astype(np.int32), members)
+    return Tally(points, tuple(sweeps), doubler, np.isin(ids, rules.scoring).astype(np.int32) - doubler)
+
+
+def tally(captured: jax.Array, rules: Rules = PAPER) -> Tally:
+    """What counts in the pile ``bool[..., 52]`` of one seat."""
+    captured = jnp.asarray(captured, jnp.bool_)
+    return jax.tree.map(
+        lambda table: jnp.sum(jnp.where(captured, table, 0), axis=-1, dtype=jnp.int32), tally_tables(rules)
+    )
+
+
 def score(captured: jax.Array, rules: Rules = PAPER) -> jax.Array:
     """Points of what one seat captured: sweeps first, then the sum, then the doubler.
 
@@ -187,18 +220,7 @@ def score(captured: jax.Array, rules: Rules = PAPER) -> jax.Array:
     Returns:
       ``int32[...]`` points. What a sweep gives to *other* seats is in :func:`scores`.
     """
-    captured = jnp.asarray(captured, jnp.bool_)
-    table = np.array(rules.points, np.int32)
-    total = jnp.sum(jnp.where(captured, table, 0), axis=-1, dtype=jnp.int32)
-    for sweep, swept in zip(rules.sweeps, _swept(captured, rules), strict=True):
-        gain = (sweep.factor - 1) * int(table[list(sweep.cards)].sum())
-        total = total + jnp.where(swept, jnp.int32(gain), 0)
-    if rules.doubler is not None:
-        doubled = captured[..., rules.doubler]
-        others = np.isin(np.arange(52), rules.scoring) & (np.arange(52) != rules.doubler)
-        alone = ~jnp.any(captured & others, axis=-1)
-        total = jnp.where(doubled, jnp.where(alone, jnp.int32(rules.doubler_alone), 2 * total), total)
-    return total
+    return _score(tally(captured, rules), rules)
 
 
 def scores(captured: jax.Array, rules: Rules = PAPER) -> jax.Array:
@@ -210,19 +232,38 @@ def scores(captured: jax.Array, rules: Rules = PAPER) -> jax.Array:
     Returns:
       ``int32[..., 4]``: :func:`score` of each pile and what other seats' sweeps give.
     """
-    own = score(captured, rules)
-    for sweep, swept in zip(rules.sweeps, _swept(captured, rules), strict=True):
+    piles = [tally(captured[..., seat, :], rules) for seat in range(NUM_SEATS)]
+    return jnp.stack(scores_of_tallies(piles, rules), axis=-1)
+
+
+def scores_of_tallies(piles: Sequence[Tally], rules: Rules = PAPER) -> list[jax.Array]:
+    """:func:`scores` of what all seats' piles add up to: ``int32[...]`` points by seat."""
+    found = [_score(pile, rules) for pile in piles]
+    swept = [_swept(pile, rules) for pile in piles]
+    for number, sweep in enumerate(rules.sweeps):
         if sweep.others:
-            by_others = jnp.any(swept, axis=-1, keepdims=True) & ~swept
-            own = own + jnp.where(by_others, jnp.int32(sweep.others), 0)
-    return own
+            by_anyone = functools.reduce(jnp.logical_or, (seat[number] for seat in swept))
+            gains = (jnp.where(by_anyone & ~seat[number], jnp.int32(sweep.others), 0) for seat in swept)
+            found = [points + gain for points, gain in zip(found, gains, strict=True)]
+    return found
 
 
-def _swept(captured: jax.Array, rules: Rules) -> list[jax.Array]:
+def _score(pile: Tally, rules: Rules) -> jax.Array:
+    total = pile.points
+    for sweep, swept in zip(rules.sweeps, _swept(pile, rules), strict=True):
+        gain = (sweep.factor - 1) * sum(rules.points[card] for card in sweep.cards)
+        total = total + jnp.where(swept, jnp.int32(gain), 0)
+    if rules.doubler is None:
+        return total
+    doubled = jnp.where(pile.others == 0, jnp.int32(rules.doubler_alone), 2 * total)
+    return jnp.where(pile.doubler > 0, doubled, total)
+
+
+def _swept(pile: Tally, rules: Rules) -> list[jax.Array]:
     """For each sweep of the rules ``bool[...]``: it is the first one whose cards are all captured."""
-    found, earlier = [], jnp.zeros(captured.shape[:-1], jnp.bool_)
-    for sweep in rules.sweeps:
-        complete = jnp.all(captured | ~np.isin(np.arange(52), sweep.cards), axis=-1)
+    found, earlier = [], jnp.zeros(pile.points.shape, jnp.bool_)
+    for sweep, count in zip(rules.sweeps, pile.sweeps, strict=True):
+        complete = count == len(sweep.cards)
         found.append(complete & ~earlier)
         earlier = earlier | complete
     return found
