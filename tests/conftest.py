@@ -2,8 +2,14 @@
 
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
+
+if "JAX_COMPILATION_CACHE_DIR" not in os.environ:  # before JAX is imported; worker processes find it set
+    _programs = tempfile.TemporaryDirectory(prefix="gongzhu-jax-programs-")  # removed when the tests end
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = _programs.name
+    os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.3"
 
 import flax.linen as nn
 import jax
