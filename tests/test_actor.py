@@ -17,7 +17,9 @@ from tests.conftest import SMALL, SMALL_ACTOR, at
 
 NUM = 20
 KEYS = jax.random.split(jax.random.key(5), NUM)
-SETTINGS = Settings(simulations=24, proposals=16, temper=1.0, considered=4, solve=8)
+SETTINGS = Settings(
+    simulations=24, proposals=16, belief="likelihood", temper=1.0, considered=4, horizon=52, solve=8
+)
 
 
 @pytest.fixture(scope="module")
@@ -159,7 +161,7 @@ def test_the_last_tricks_are_solved(views: gz.View, why: Explanation) -> None:
 def test_a_critic_ends_a_playout(actor: Model, views: gz.View) -> None:
     """One world, two plies, then points so far and what the critic says of the next card."""
     critic = Model(SMALL, networks.init(SMALL, jax.random.key(2)), {})
-    settings = Settings(simulations=24, proposals=1, horizon=2, solve=0, considered=13)
+    settings = Settings(simulations=24, proposals=1, belief="none", horizon=2, solve=0, considered=13)
     player = from_model(actor, "deep", settings, critic)
     assert player.explain is not None
     why = jax.device_get(jax.jit(player.explain)(KEYS, views))
@@ -234,7 +236,6 @@ def test_plays_whole_legal_games(small_actor: Path) -> None:
         ("belief=iec", "belief must be one of none, likelihood, hands, both"),
         ("considered=1", "considered must be from 2 to 13"),
         ("horizon=60", "horizon must be from 0 to 52"),
-        ("horizon=4", "horizon 4 needs a critic"),
         ("deviate=nan", "deviate must be a number of standard errors"),
         ("solve=-1", "solve must be at least 0"),
     ],
@@ -242,6 +243,11 @@ def test_plays_whole_legal_games(small_actor: Path) -> None:
 def test_parameters_out_of_range(parameters: str, told: str, small_actor: Path) -> None:
     with pytest.raises(ValueError, match=told):
         players.make(f"deep:model={small_actor},{parameters}")
+
+
+def test_playouts_that_end_early_need_a_critic(actor: Model) -> None:
+    with pytest.raises(ValueError, match="horizon 4 needs a critic"):
+        from_model(actor, "deep", dataclasses.replace(SETTINGS, horizon=4))
 
 
 def test_models_of_another_kind(small_model: Path, small_actor: Path) -> None:

@@ -16,7 +16,7 @@ from tests.conftest import SMALL_ACTOR, at
 from train import distil, experience, logs, minibatches, policy_gradient
 
 GAMES = 4
-SETTINGS = Settings(simulations=6, proposals=2, belief="none", considered=3, solve=0)
+SETTINGS = Settings(simulations=6, proposals=2, belief="none", considered=3, horizon=52, solve=0)
 
 
 @pytest.fixture(scope="module")
@@ -134,7 +134,7 @@ def test_resumed_equals_uninterrupted(no_matches: None, small_actor: Path, tmp_p
         (["--temperature", "0"], "--temperature 0.0: must be greater than 0"),
         (["--buffer", "0"], "--buffer 0: must be at least 1"),
         (["--simulations", "2"], "--simulations must be at least 4, not 2"),
-        (["--horizon", "4"], "--horizon 4: needs --critic"),
+        (["--critic", ""], "--horizon 4: needs --critic"),
         (["--start", "nothing.model"], "--start nothing.model: nothing.model: cannot read a model"),
         (["--start", "scrofa-small-v1"], "--start scrofa-small-v1: "),
         (["--critic", "nothing.model"], "--critic nothing.model: nothing.model: cannot read a model"),

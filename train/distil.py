@@ -158,7 +158,7 @@ class Distil:
         self.what = f"{config.start} from its own search, {config.simulations} playouts a decision"
         self.start = models.load(config.start)
         self.actor = networks.multiplying(self.start.network, config.mixed)
-        self.critic = models.load(config.critic) if config.critic else None
+        self.critic = models.load(config.critic) if config.horizon < game.NUM_PLIES else None
         self.transform = policy_gradient.optimizer(config.b1, config.b2, config.eps, config.max_norm)
         self.fall = optax.cosine_decay_schedule(1.0, config.schedule_batches, alpha=0.05)
         self._play = jax.jit(self._play_games)

@@ -21,7 +21,7 @@ class DistilConfig(Config):
     """Multiply in bfloat16 and accumulate in float32. Parameters stay float32. Presets do where that is faster."""
     start: str = models.ACTOR
     """The actor that learns, a file or the name of a model that comes with the package."""
-    critic: str = ""
+    critic: str = models.CRITIC
     """Its critic, which values playouts that end at --horizon, such as best-critic.model of a run."""
     games: int = 64
     """Games in a batch, played in lockstep over all devices."""
@@ -47,8 +47,8 @@ class DistilConfig(Config):
     """How likely a world is, as for the player deep."""
     considered: int = 4
     """Cards that are looked into, at most: those that the actor likes best."""
-    horizon: int = game.NUM_PLIES
-    """Plies that are played out before the critic values the position; without a critic, to the end."""
+    horizon: int = DEFAULT.horizon
+    """Plies that are played out before the critic values the position; 52: to the end, without the critic."""
     temperature: float = 10.0
     """Points by which a card must be better to become e times as likely as the actor had it."""
     spread: float = 10.0

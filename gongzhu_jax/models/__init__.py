@@ -23,6 +23,8 @@ SCROFA = "scrofa-small-v1"
 """The model of ``raw`` and ``scrofa`` where none is named: reads open hands."""
 ACTOR = "actor-v1"
 """That of ``actor`` and ``deep``: reads what a seat sees."""
+CRITIC = "actor-v1-critic"
+"""Its critic, with which ``deep`` values the end of playouts: reads open hands."""
 
 _MAGIC = b"gongzhu-jax model 1\n"
 

@@ -60,9 +60,10 @@ class Settings:
       belief: how likely a world is: "likelihood": by what the actor would have played with the hands of those who
         played; "hands": by what it says of single cards; "both": drawn by the latter and weighed by the former;
         "none": all alike.
-      temper: the exponent of the likelihood of what was played.
+      temper: the exponent of the likelihood of what was played; small, as actors are surer of their cards than others
+        who play as well: at 1 a few worlds would outweigh all others.
       considered: at most so many cards are looked into, those that the actor likes best.
-      horizon: plies that are played out before a critic values the position; without a critic, to the end.
+      horizon: plies that are played out before a critic values the position; 52: to the end, without a critic.
       deviate: a card is played instead of the actor's own if it gains more than so many standard errors.
       solve: worlds in which the last three tricks are solved instead; 0: never.
 
@@ -72,10 +73,10 @@ class Settings:
 
     simulations: int = 64
     proposals: int = 64
-    belief: Belief = "likelihood"
-    temper: float = 0.5
+    belief: Belief = "hands"
+    temper: float = 0.1
     considered: int = 6
-    horizon: int = game.NUM_PLIES
+    horizon: int = 4
     deviate: float = 1.0
     solve: int = 32
 
@@ -100,7 +101,7 @@ DEFAULT = Settings()
 
 def deep(
     model: str = models.ACTOR,
-    critic: str = "",
+    critic: str = models.CRITIC,
     simulations: int = DEFAULT.simulations,
     proposals: int = DEFAULT.proposals,
     belief: str = DEFAULT.belief,
@@ -114,13 +115,13 @@ def deep(
 
     Args:
       model: path or name of an actor's model.
-      critic: of its critic's, ``best-critic.model`` of a run; values the end of playouts that stop at ``horizon``.
+      critic: of its critic's, such as ``best-critic.model`` of a run; values playouts that stop at ``horizon``.
       simulations: playouts for a decision; time grows with it.
       proposals: worlds that are weighed.
       belief: none, likelihood, hands or both.
       temper: exponent of the likelihood.
       considered: cards that are looked into, at most.
-      horizon: plies of a playout before the critic's value.
+      horizon: plies of a playout before the critic's value; 52: to the end of the deal, without the critic.
       deviate: standard errors by which another card must gain over the actor's.
       solve: worlds in which the last three tricks are solved; 0: never.
 
@@ -138,15 +139,16 @@ def deep(
         deviate,
         solve,
     )
-    if not critic and horizon < game.NUM_PLIES:
-        raise ValueError(f"horizon {horizon} needs a critic")
-    player = from_model(models.load(model), name, settings, models.load(critic) if critic else None)
-    return dataclasses.replace(player, models=(model, critic) if critic else (model,))
+    ends_early = horizon < game.NUM_PLIES
+    player = from_model(models.load(model), name, settings, models.load(critic) if ends_early else None)
+    return dataclasses.replace(player, models=(model, critic) if ends_early else (model,))
 
 
 def from_model(model: Model, name: str, settings: Settings = DEFAULT, critic: Model | None = None) -> Player:
-    """:func:`deep` for models in memory."""
+    """:func:`deep` for models in memory; the critic is needed where playouts end early."""
     networks.check_reads(model.network, "view")
+    if critic is None and settings.horizon < game.NUM_PLIES:
+        raise ValueError(f"horizon {settings.horizon} needs a critic")
     if settings.belief in ("hands", "both") and not getattr(model.network, "hands", False):
         raise ValueError(f"belief {settings.belief}: the model says nothing about hands")
     if critic is not None:
