@@ -47,8 +47,10 @@ class Deep:
     """Fresh deals, each at two tables."""
     compared: int = 2048
     """Of those, how many are played again with parts left out, and with all hands seen."""
-    part: int = 512
+    part: int = 1024
     """Fresh deals in a match that is kept."""
+    batch: int = 128
+    """Deals in one compiled call: few, so that all cores have some."""
     games: int = 256
     """Games in lockstep for the cost of decisions in a batch."""
     folder: Path = Path("runs/deep")
@@ -63,7 +65,7 @@ def against_greed(args: Deep, player: Contestant, count: int, console: Console) 
     for first in range(0, count, args.part):
         deals = random_deals(FRESH_SEED, min(args.part, count - first), first=first)
         pairings = Pairings(args.folder / f"fresh-{first}-{len(deals)}", deals, FRESH_SEED, None)
-        found.append(pairings.margins(player, players.make("greed"), None, console))
+        found.append(pairings.margins(player, players.make("greed"), args.batch, console))
     return np.concatenate(found)
 
 
@@ -82,7 +84,7 @@ def run(args: Deep, console: Console) -> int:
     deep = cli.make_player("deep")
     standard = file_deals(args.standard)
     pairings = Pairings(args.folder / "standard", standard, STANDARD_SEED, args.standard)
-    on_standard = pairings.margins(deep, players.make("greed"), None, console)
+    on_standard = pairings.margins(deep, players.make("greed"), args.batch, console)
     fresh = against_greed(args, deep, args.fresh, console)
     figures = {
         "wpg_deep_standard": common.mean(on_standard),
